@@ -1,0 +1,73 @@
+"""What is true of a durable workflow in both flavours: values, signals, codecs, keys and the Lua of each guarantee."""
+
+from durably.codec import JSON, CheckpointCodec, JsonCodec
+from durably.durations import check_duration
+from durably.effects import LuaEffect
+from durably.keys import check_workflow_id
+from durably.outcomes import Outcome
+from durably.signals import (
+    Contended,
+    EffectResultError,
+    EffectTorn,
+    Fenced,
+    InputNeeded,
+    Interruption,
+    MessageNeeded,
+    ScheduledWakeup,
+    Suspended,
+    Swallowed,
+    Undecodable,
+    Unencodable,
+)
+from durably.values import (
+    BUDGET,
+    INBOX,
+    INBOX_DIGITS,
+    LEASE,
+    Blocked,
+    Completed,
+    Delivery,
+    Entry,
+    Pass,
+    Recorded,
+    Sleeping,
+    Written,
+    inbox_key,
+    now_utc,
+)
+
+__all__ = [
+    "BUDGET",
+    "INBOX",
+    "INBOX_DIGITS",
+    "JSON",
+    "LEASE",
+    "Blocked",
+    "CheckpointCodec",
+    "Completed",
+    "Contended",
+    "Delivery",
+    "EffectResultError",
+    "EffectTorn",
+    "Entry",
+    "Fenced",
+    "InputNeeded",
+    "Interruption",
+    "JsonCodec",
+    "LuaEffect",
+    "MessageNeeded",
+    "Outcome",
+    "Pass",
+    "Recorded",
+    "ScheduledWakeup",
+    "Sleeping",
+    "Suspended",
+    "Swallowed",
+    "Undecodable",
+    "Unencodable",
+    "Written",
+    "check_duration",
+    "check_workflow_id",
+    "inbox_key",
+    "now_utc",
+]

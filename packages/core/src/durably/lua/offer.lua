@@ -1,0 +1,14 @@
+-- Records a value that a workflow waits for, once, without a claim: the first value supplied stands.
+-- KEYS[1] the records' hash  KEYS[2] the claim's hash
+-- ARGV[1] step  ARGV[2] encoding  ARGV[3] ttl, ms
+-- returns nil when this write won; what is recorded, with its prefix, when there was a record
+-- errors  none of its own
+-- @include now
+-- @include keep
+local records, pass, step, encoding, ttl = KEYS[1], KEYS[2], ARGV[1], ARGV[2], tonumber(ARGV[3])
+local stored = redis.call('HGET', records, step)
+if stored then return stored end
+redis.call('HSET', records, step, redis.call('HLEN', records) .. ':' .. string.format('%.0f', now_ms()) .. ':' .. encoding)
+redis.call('PEXPIRE', records, ttl)
+keep(pass, ttl)
+return false

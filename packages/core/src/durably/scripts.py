@@ -1,0 +1,91 @@
+"""The checkpointer's scripts: what each is called with, and what its answer means. Pure.
+
+Refusals of ours are error replies that begin with a code; `refusal` takes them apart. Every other error of the
+server is not ours and stays as it is.
+"""
+
+from __future__ import annotations
+
+from durably.keys import pass_key, said_key, workflow_key
+from durably.lua import read_script
+from durably.values import Pass
+
+TAKE = read_script("take")
+STRETCH = read_script("stretch")
+STILL_HERE = read_script("still_here")
+HAND_BACK = read_script("hand_back")
+WRITE = read_script("write")
+OFFER = read_script("offer")
+FILE_AWAY = read_script("file_away")
+FORGET = read_script("forget")
+TRANSACT = read_script("transact")
+
+REMEMBERED = 600_000
+"""How long the answer to an `append` is kept for a repeated call, in ms: longer than a client goes on repeating."""
+
+Request = tuple[list[str], list[str | int | float | bytes]]
+
+
+def refusal(message: str) -> tuple[str, str]:
+    """The code and the text of an error reply of ours (`FENCED`, `TORN`, `NOTTEXT`), or `("", message)`."""
+    for code in ("FENCED", "TORN", "NOTTEXT"):
+        if message.startswith(code + " "):
+            return code, message[len(code) + 1 :]
+    return "", message
+
+
+def take(namespace: str, workflow: str, budget: int, alive: int, ttl: int, nonce: str) -> Request:
+    """Durations in ms."""
+    return [pass_key(namespace, workflow)], [budget, alive, ttl, nonce]
+
+
+def stretch(namespace: str, holder: Pass, budget: int, alive: int, ttl: int) -> Request:
+    """Durations in ms."""
+    return [pass_key(namespace, holder.workflow)], [holder.token, budget, alive, ttl]
+
+
+def still_here(namespace: str, holder: Pass, alive: int, ttl: int) -> Request:
+    """Durations in ms."""
+    return [pass_key(namespace, holder.workflow)], [holder.token, alive, ttl]
+
+
+def hand_back(namespace: str, holder: Pass, ttl: int) -> Request:
+    """`ttl` in ms."""
+    return [pass_key(namespace, holder.workflow)], [holder.token, ttl]
+
+
+def _both(namespace: str, workflow: str) -> list[str]:
+    return [workflow_key(namespace, workflow), pass_key(namespace, workflow)]
+
+
+def write(namespace: str, holder: Pass, key: str, encoding: str, ttl: int) -> Request:
+    """`ttl` in ms."""
+    return _both(namespace, holder.workflow), [key, encoding, holder.token, ttl]
+
+
+def offer(namespace: str, workflow: str, key: str, encoding: str, ttl: int) -> Request:
+    """`ttl` in ms."""
+    return _both(namespace, workflow), [key, encoding, ttl]
+
+
+def file_away(namespace: str, workflow: str, encoding: str, ttl: int, nonce: str) -> Request:
+    """`ttl` in ms."""
+    keys = [*_both(namespace, workflow), said_key(namespace, workflow, nonce)]
+    return keys, [encoding, ttl, REMEMBERED]
+
+
+def forget(namespace: str, workflow: str, ttl: int, nonce: str) -> Request:
+    """`ttl` in ms."""
+    return _both(namespace, workflow), [ttl, nonce]
+
+
+def transact(
+    namespace: str,
+    holder: Pass,
+    key: str,
+    ttl: int,
+    keys: tuple[str, ...],
+    args: tuple[str | int | float | bytes, ...],
+) -> Request:
+    """`ttl` in ms."""
+    return [*_both(namespace, holder.workflow), *keys], [key, holder.token, ttl, *args]

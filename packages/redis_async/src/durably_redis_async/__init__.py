@@ -1,0 +1,47 @@
+"""Durable workflows on Redis. One import serves: every public name of `durably` is here as well."""
+
+import durably
+from durably import *  # noqa: F403
+from durably_redis_async.checkpointer import RedisCheckpointer
+from durably_redis_async.durable import SplitDurable
+from durably_redis_async.graph import *  # noqa: F403
+from durably_redis_async.graph import __all__ as _graph_names
+from durably_redis_async.interfaces import Checkpointer, Durable, Scheduler, claimed
+from durably_redis_async.memory import MemoryCheckpointer, MemoryScheduler
+from durably_redis_async.resume import Body, resume
+from durably_redis_async.run import Extend, Parse, Run, extending
+from durably_redis_async.sorted_set import POLL, RedisSetScheduler
+from durably_redis_async.stream import TRIM_EVERY, RedisStreamScheduler, trimming
+from durably_redis_async.streams import Sink, from_sink, ticks
+from durably_redis_async.worker import passes, ready, waking, work
+
+__all__ = [
+    *durably.__all__,
+    *_graph_names,
+    "POLL",
+    "TRIM_EVERY",
+    "Body",
+    "Checkpointer",
+    "Durable",
+    "Extend",
+    "MemoryCheckpointer",
+    "MemoryScheduler",
+    "Parse",
+    "RedisCheckpointer",
+    "RedisSetScheduler",
+    "RedisStreamScheduler",
+    "Run",
+    "Scheduler",
+    "Sink",
+    "SplitDurable",
+    "claimed",
+    "extending",
+    "from_sink",
+    "passes",
+    "ready",
+    "resume",
+    "ticks",
+    "trimming",
+    "waking",
+    "work",
+]

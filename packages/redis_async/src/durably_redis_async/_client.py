@@ -1,0 +1,103 @@
+"""The redis-py classes of this flavour, and a script that survives what servers do to scripts. Written by hand."""
+
+from __future__ import annotations
+
+import asyncio
+import hashlib
+import time
+from collections.abc import Awaitable, Callable, Sequence
+from typing import Any, TypeVar
+
+import redis.exceptions
+from redis.asyncio import Redis
+from redis.exceptions import ConnectionError as RedisConnectionError
+from redis.exceptions import NoScriptError, ResponseError
+from redis.exceptions import TimeoutError as RedisTimeoutError
+
+__all__ = [
+    "Redis",
+    "RedisConnectionError",
+    "RedisTimeoutError",
+    "ResponseError",
+    "Script",
+    "check_client",
+    "patiently",
+    "register",
+    "socket_timeout",
+]
+
+T = TypeVar("T")
+
+_QUEUE = 60.0
+"""How long a call waits for a connection of a full pool, in seconds."""
+
+_FULL: type[Exception] | None = getattr(redis.exceptions, "MaxConnectionsError", None)
+
+
+def _is_full(error: Exception) -> bool:
+    if _FULL is not None:
+        return isinstance(error, _FULL)
+    return isinstance(error, RedisConnectionError) and "Too many connections" in str(error)
+
+
+async def patiently(call: Callable[[], Awaitable[T]]) -> T:
+    """`call()`, waiting its turn where the client's pool has no connection free."""
+    until = time.monotonic() + _QUEUE
+    pause = 0.001
+    while True:
+        try:
+            return await call()
+        except RedisConnectionError as error:
+            if not _is_full(error) or time.monotonic() > until:
+                raise
+        await asyncio.sleep(pause)
+        pause = min(pause * 2, 0.02)
+
+
+class Script:
+    """One Lua script on one client: sent by its digest, and whole where the server does not know it (any more)."""
+
+    def __init__(self, client: Redis, source: str) -> None:
+        self.client = client
+        self.source = source
+        self.sha = hashlib.sha1(source.encode(), usedforsecurity=False).hexdigest()
+
+    async def __call__(self, keys: Sequence[str] = (), args: Sequence[str | int | float | bytes] = ()) -> Any:
+        """Run it. Raises what the server or the connection raises."""
+
+        async def by_digest() -> Any:
+            try:
+                return await self.client.evalsha(self.sha, len(keys), *keys, *args)
+            except NoScriptError:
+                return await self.client.eval(self.source, len(keys), *keys, *args)
+
+        return await patiently(by_digest)
+
+
+def register(client: Redis, source: str) -> Script:
+    """`source` as a script of `client`. Sends nothing."""
+    return Script(client, source)
+
+
+def _options(client: Redis) -> dict[str, Any]:
+    options: dict[str, Any] = client.connection_pool.connection_kwargs
+    return options
+
+
+def check_client(client: Redis) -> Redis:
+    """Return `client`, or raise: `TypeError` for a client of another kind, `ValueError` for one that reads bytes."""
+    if not isinstance(client, Redis):
+        raise TypeError(
+            f"a redis.asyncio.Redis client is needed here, not {type(client).__module__}.{type(client).__name__}"
+        )
+    if not _options(client).get("decode_responses"):
+        raise ValueError("build the client with decode_responses=True: these stores read text")
+    return client
+
+
+def socket_timeout(client: Redis) -> float | None:
+    """How long the client waits for a reply, in seconds; `None` for as long as it takes."""
+    value = _options(client).get("socket_timeout")
+    if value is None:
+        return None
+    return float(value)

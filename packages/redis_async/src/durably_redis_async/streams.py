@@ -1,0 +1,37 @@
+"""Streams of events and what consumes them: what makes a thing happen is apart from what happens."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator, Callable
+from datetime import datetime, timedelta
+from typing import TypeVar
+
+from durably.durations import check_duration
+from durably.values import now_utc
+from durably_redis_async._concurrency import Event, Returning, wait_for
+
+In = TypeVar("In")
+
+Sink = Returning[[AsyncIterator[In]], None]
+"""Consumes a stream of events to its end."""
+
+
+def from_sink(step: Returning[[In], None]) -> Sink[In]:
+    """A sink that calls `step` once per event, one after the other."""
+
+    async def sink(events: AsyncIterator[In]) -> None:
+        async for event in events:
+            await step(event)
+
+    return sink
+
+
+async def ticks(
+    every: timedelta, *, now: Callable[[], datetime] = now_utc, stop: Event | None = None
+) -> AsyncIterator[datetime]:
+    """A stream of moments: one at once, then one every `every`, until `stop` is set."""
+    check_duration("every", every)
+    ended = Event() if stop is None else stop
+    while not ended.is_set():
+        yield now()
+        await wait_for(ended, every.total_seconds())
