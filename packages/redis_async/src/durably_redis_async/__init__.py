@@ -4,8 +4,15 @@ import durably
 from durably import *  # noqa: F403
 from durably_redis_async.checkpointer import RedisCheckpointer
 from durably_redis_async.durable import SplitDurable
-from durably_redis_async.graph import *  # noqa: F403
-from durably_redis_async.graph import __all__ as _graph_names
+from durably_redis_async.graph import (
+    Compiled,
+    CompiledGraph,
+    Graph,
+    Node,
+    Unsurvivable,
+    WiringError,
+    run_durably,
+)
 from durably_redis_async.interfaces import Checkpointer, Durable, Scheduler, claimed
 from durably_redis_async.memory import MemoryCheckpointer, MemoryScheduler
 from durably_redis_async.resume import Body, resume
@@ -17,15 +24,18 @@ from durably_redis_async.worker import passes, ready, waking, work
 
 __all__ = [
     *durably.__all__,
-    *_graph_names,
     "POLL",
     "TRIM_EVERY",
     "Body",
     "Checkpointer",
+    "Compiled",
+    "CompiledGraph",
     "Durable",
     "Extend",
+    "Graph",
     "MemoryCheckpointer",
     "MemoryScheduler",
+    "Node",
     "Parse",
     "RedisCheckpointer",
     "RedisSetScheduler",
@@ -34,12 +44,15 @@ __all__ = [
     "Scheduler",
     "Sink",
     "SplitDurable",
+    "Unsurvivable",
+    "WiringError",
     "claimed",
     "extending",
     "from_sink",
     "passes",
     "ready",
     "resume",
+    "run_durably",
     "ticks",
     "trimming",
     "waking",

@@ -19,7 +19,8 @@ T = TypeVar("T")
 Body = Returning[[Run], T]
 """A workflow: an ordinary function of a `Run`."""
 
-_LEAVING: tuple[type[BaseException], ...] = (*CANCELLED, KeyboardInterrupt, SystemExit, GeneratorExit)
+LEAVING: tuple[type[BaseException], ...] = (*CANCELLED, KeyboardInterrupt, SystemExit, GeneratorExit)
+"""What ends a pass from outside: it is no verdict on the workflow."""
 
 _SETTLE = 30.0
 """How long a pass waits for writes that branches of its body still have under way, in seconds."""
@@ -46,7 +47,7 @@ async def finish(run: Run, body: Body[T]) -> Outcome[T]:
     """Call `body` with `run`, as `resume` does."""
     try:
         value = await body(run)
-    except _LEAVING:
+    except LEAVING:
         run.ended = True
         raise
     except BaseException as error:

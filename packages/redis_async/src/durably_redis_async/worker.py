@@ -19,7 +19,7 @@ from durably.values import BUDGET, LEASE, Delivery, Pass, Sleeping, now_utc
 from durably_redis_async._concurrency import Event, Nursery, Slots, shielded
 from durably_redis_async.interfaces import Durable, Scheduler
 from durably_redis_async.keeper import Held, Keeper
-from durably_redis_async.resume import Body, finish
+from durably_redis_async.resume import LEAVING, Body, finish
 from durably_redis_async.run import Run, extending
 from durably_redis_async.streams import Sink, from_sink, ticks
 
@@ -138,9 +138,11 @@ class _OnePass:
                 await self.durable.scheduler.wake_at(delivery, self.now() + self.contended)
                 return
             await self._hold(holder, delivery, since)
+        except LEAVING:
+            raise
         except Fenced:
             _log.info("workflow %r was taken over by another pass", workflow)
-        except Exception:
+        except BaseException:
             _log.exception("a pass over workflow %r failed; it is taken again after its lease", workflow)
 
     async def _hold(self, holder: Pass, delivery: Delivery, since: float) -> None:
@@ -164,8 +166,12 @@ class _OnePass:
             return
         if failures:
             raise failures[0]
-        if outcomes:
-            await self._answer(delivery, outcomes[0])
+        if not outcomes:
+            _log.warning(
+                "the body of workflow %r cancelled itself; it is taken again after its lease", holder.workflow
+            )
+            return
+        await self._answer(delivery, outcomes[0])
 
     async def _extend(self, holder: Pass, within: timedelta) -> bool:
         return await self.durable.checkpointer.extend(holder, within, self.lease)
@@ -204,7 +210,9 @@ async def _finish(
 ) -> None:
     try:
         outcomes.append(await finish(run, body))
-    except (Exception, Fenced) as error:
+    except LEAVING:
+        raise
+    except BaseException as error:
         failures.append(error)
 
 

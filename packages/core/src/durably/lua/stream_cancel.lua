@@ -1,0 +1,15 @@
+-- Begins a cancellation: no sleeper is left, and no delivery up to now can add one (see stream_suspend).
+-- KEYS[1] ready stream  KEYS[2] sleepers  KEYS[3] cancellations under way
+-- ARGV[1] workflow  ARGV[2] how long the marks are kept, ms  ARGV[3] nonce of this call
+-- returns the last id to sweep; nil when there is no stream
+-- errors  none of its own
+redis.call('ZREM', KEYS[2], ARGV[1])
+if redis.call('EXISTS', KEYS[1]) == 0 then return false end
+local info = redis.call('XINFO', 'STREAM', KEYS[1])
+local last
+for i = 1, #info, 2 do
+  if info[i] == 'last-generated-id' then last = info[i + 1] end
+end
+redis.call('HSET', KEYS[3], ARGV[1], last .. '-' .. ARGV[3])
+redis.call('PEXPIRE', KEYS[3], ARGV[2])
+return last

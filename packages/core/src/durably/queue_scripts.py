@@ -1,0 +1,79 @@
+"""The schedulers' scripts and the shapes of their replies. Pure."""
+
+from __future__ import annotations
+
+from datetime import datetime, timedelta, timezone
+from math import ceil
+from typing import Any
+
+from durably.durations import check_moment
+from durably.lua import read_script
+
+STREAM_MOVE = read_script("stream_move")
+STREAM_SUSPEND = read_script("stream_suspend")
+STREAM_HOLD = read_script("stream_hold")
+STREAM_ANSWER = read_script("stream_answer")
+STREAM_CANCEL = read_script("stream_cancel")
+STREAM_CANCELLED = read_script("stream_cancelled")
+STREAM_TRIM = read_script("stream_trim")
+SET_TAKE = read_script("set_take")
+SET_KEEP = read_script("set_keep")
+SET_FINISH = read_script("set_finish")
+SET_SUSPEND = read_script("set_suspend")
+SET_RING = read_script("set_ring")
+SET_CANCEL = read_script("set_cancel")
+
+TRIM_CHUNK = 2000
+"""How many entries one call of the trim script looks at."""
+
+MARKS = 86_400_000
+"""How long a cancellation's mark outlives a canceller that died, in ms."""
+
+ANSWERS = 3_600_000
+"""How long the set's last answers are kept for a repeated call, in ms."""
+
+_EPOCH = datetime(1970, 1, 1, tzinfo=timezone.utc)
+
+
+def unix_seconds(when: datetime) -> str:
+    """A moment as the sleepers' score. Raises `ValueError` if it carries no time zone."""
+    micros = (check_moment("a deadline", when) - _EPOCH) // timedelta(microseconds=1)
+    sign = "-" if micros < 0 else ""
+    whole, part = divmod(abs(micros), 1_000_000)
+    return f"{sign}{whole}.{part:06d}"
+
+
+def unix_milliseconds(when: datetime) -> int:
+    """A moment as the schedule's score, rounded up. Raises `ValueError` if it carries no time zone."""
+    return ceil((check_moment("a deadline", when) - _EPOCH) / timedelta(milliseconds=1))
+
+
+def read_entry(reply: Any) -> tuple[str, dict[str, str]] | None:
+    """The first entry of an XREADGROUP reply on one stream, in any of the shapes that clients give; or `None`.
+
+    They are a list of `[stream, entries]`, or a mapping of the stream to its entries, one nesting deeper or not.
+    """
+    if not reply:
+        return None
+    entries = next(iter(reply.values())) if isinstance(reply, dict) else reply[0][1]
+    while entries and isinstance(entries[0], list) and (not entries[0] or not isinstance(entries[0][0], str)):
+        entries = entries[0]
+    return _entry(entries[0]) if entries else None
+
+
+def claimed_entry(reply: Any) -> tuple[str, tuple[str, dict[str, str]] | None, bool]:
+    """An XAUTOCLAIM reply: the next cursor, the entry taken over, and whether a deleted one was met instead."""
+    cursor, entries = str(reply[0]), reply[1]
+    gone = len(reply) > 2 and bool(reply[2])
+    for one in entries or ():
+        found = _entry(one)
+        if found is not None:
+            return cursor, found, gone
+        gone = True
+    return cursor, None, gone
+
+
+def _entry(one: Any) -> tuple[str, dict[str, str]] | None:
+    if not one or one[0] is None:
+        return None
+    return str(one[0]), dict(one[1] or {})
