@@ -9,7 +9,6 @@ from uuid import uuid4
 
 import pytest
 import servers
-
 from durably.embedded import EmbeddedServer
 
 SERVER = os.environ.get("DURABLY_TEST_SERVER", "embedded")

@@ -6,7 +6,11 @@ import asyncio
 import time
 from collections.abc import Awaitable, Callable
 from datetime import timedelta
-from typing import TypeVar
+from typing import Any, TypeVar
+
+from redis.asyncio import Redis
+from redis.asyncio.retry import Retry
+from redis.backoff import ExponentialBackoff
 
 T = TypeVar("T")
 
@@ -25,3 +29,10 @@ async def eventually(predicate: Callable[[], Awaitable[T]], *, describing: str, 
             return found
         assert time.monotonic() < until, f"not within {within} s: {describing}"
         await asyncio.sleep(0.01)
+
+
+def client(url: str, **options: Any) -> Redis:
+    """A client as `Redis(...)` makes it, which sends a command again when its connection dies (`from_url` does not)."""
+    options.setdefault("retry", Retry(ExponentialBackoff(cap=0.5, base=0.01), 10))
+    made: Redis = Redis.from_url(url, decode_responses=True, **options)
+    return made

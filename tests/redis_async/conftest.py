@@ -6,8 +6,6 @@ from collections.abc import AsyncIterator
 from typing import Any
 
 import pytest
-from redis.asyncio import Redis
-
 from durably.embedded import EmbeddedServer
 from durably_redis_async import (
     MemoryCheckpointer,
@@ -16,12 +14,14 @@ from durably_redis_async import (
     RedisSetScheduler,
     RedisStreamScheduler,
 )
+from redis.asyncio import Redis
+from support import client as connect
 
 
 @pytest.fixture
 async def redis(server: EmbeddedServer) -> AsyncIterator[Redis]:
     """A client of the session's server."""
-    client = Redis.from_url(server.url, decode_responses=True)
+    client = connect(server.url)
     yield client
     await client.aclose()
 

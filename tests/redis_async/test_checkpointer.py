@@ -7,11 +7,10 @@ from datetime import datetime, timedelta, timezone
 from typing import Any
 
 import pytest
+from durably_redis_async import INBOX, Contended, Fenced, Pass, Unencodable, claimed, inbox_key
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from support import ms
-
-from durably_redis_async import INBOX, Contended, Fenced, Pass, Unencodable, claimed, inbox_key
 
 FALSY = [None, 0, "", [], {}, False]
 

@@ -8,8 +8,6 @@ from datetime import timedelta
 from typing import Any
 
 import pytest
-from support import ms
-
 from durably_redis_async import (
     Blocked,
     Completed,
@@ -25,6 +23,7 @@ from durably_redis_async import (
     extending,
     resume,
 )
+from support import ms
 
 HOUR = timedelta(hours=1)
 

@@ -7,9 +7,8 @@ from datetime import datetime, timedelta, timezone
 from typing import Any
 
 import pytest
-from support import ms
-
 from durably_redis_async import Delivery, now_utc
+from support import ms
 
 SHORT = ms(30)
 

@@ -2,6 +2,7 @@
 
 import durably
 from durably import *  # noqa: F403
+
 from durably_redis_async.checkpointer import RedisCheckpointer
 from durably_redis_async.durable import SplitDurable
 from durably_redis_async.graph import (

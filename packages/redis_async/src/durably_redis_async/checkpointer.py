@@ -16,6 +16,7 @@ from durably.lua import splice
 from durably.records import Stored, decode, encode, in_order, parse_stored
 from durably.signals import EffectResultError, EffectTorn, Fenced
 from durably.values import BUDGET, LEASE, Entry, Pass, Recorded, Written
+
 from durably_redis_async._client import Redis, ResponseError, Script, check_client, patiently, register
 from durably_redis_async._concurrency import Guard
 

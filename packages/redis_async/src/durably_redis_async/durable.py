@@ -7,6 +7,7 @@ from typing import Generic, TypeVar
 
 from durably.keys import check_id
 from durably.values import Entry
+
 from durably_redis_async.interfaces import Checkpointer, Scheduler
 
 Effect = TypeVar("Effect")

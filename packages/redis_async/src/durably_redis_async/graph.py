@@ -11,6 +11,7 @@ from durably.records import decode, encode
 from durably.signals import Unencodable
 from durably.values import Pass
 from durably.wiring import Unsurvivable, WiringError, check_wiring, survives
+
 from durably_redis_async._concurrency import Mailbox, Nursery, Returning
 from durably_redis_async.interfaces import Checkpointer
 

@@ -13,6 +13,7 @@ from datetime import timedelta
 from typing import Any
 
 from durably.values import Delivery, Pass
+
 from durably_redis_async._concurrency import Event, Guard, Nursery, Slots, Work, wait_for
 from durably_redis_async.interfaces import Durable
 from durably_redis_async.run import Run

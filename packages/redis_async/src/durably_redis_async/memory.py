@@ -11,11 +11,12 @@ from dataclasses import dataclass, field
 from datetime import datetime, timedelta
 
 from durably.codec import JSON, CheckpointCodec
-from durably.durations import check_duration, check_idle, check_moment, milliseconds
+from durably.durations import check_duration, check_idle, check_moment
 from durably.keys import check_id, check_key
 from durably.records import decode, encode
 from durably.signals import EffectTorn, Fenced
 from durably.values import BUDGET, LEASE, Delivery, Entry, Pass, Recorded, Written, inbox_key, now_utc
+
 from durably_redis_async._concurrency import Guard, Returning, sleep
 
 _LOOK = 0.005

@@ -10,6 +10,7 @@ from typing import Any, TypeVar
 from durably.outcomes import Outcome
 from durably.signals import Fenced, InputNeeded, MessageNeeded, ScheduledWakeup, Suspended, Swallowed
 from durably.values import Blocked, Completed, Pass, Sleeping, now_utc
+
 from durably_redis_async._concurrency import CANCELLED, Returning, sleep
 from durably_redis_async.interfaces import Checkpointer
 from durably_redis_async.run import Extend, Run, extending

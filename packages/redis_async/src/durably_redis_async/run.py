@@ -11,6 +11,7 @@ from durably.durations import check_duration
 from durably.keys import check_key
 from durably.signals import Fenced, InputNeeded, MessageNeeded, ScheduledWakeup, Suspended
 from durably.values import INBOX, LEASE, Entry, Pass, Recorded, now_utc
+
 from durably_redis_async._concurrency import Guard, Returning, shielded
 from durably_redis_async.interfaces import Checkpointer
 

@@ -16,6 +16,7 @@ from durably import queue_scripts as queue
 from durably.durations import check_duration, check_idle, check_moment, milliseconds
 from durably.keys import answers_key, check_id, check_namespace, receipts_key, schedule_key
 from durably.values import LEASE, Delivery, now_utc
+
 from durably_redis_async._client import Redis, Script, check_client, register
 from durably_redis_async._concurrency import sleep
 

@@ -16,6 +16,7 @@ from durably import queue_scripts as queue
 from durably.durations import check_duration, check_idle, milliseconds
 from durably.keys import cancelled_key, check_id, check_namespace, ready_key, sleeping_key
 from durably.values import LEASE, Delivery
+
 from durably_redis_async._client import (
     Redis,
     ResponseError,

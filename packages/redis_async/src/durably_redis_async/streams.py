@@ -8,6 +8,7 @@ from typing import TypeVar
 
 from durably.durations import check_duration
 from durably.values import now_utc
+
 from durably_redis_async._concurrency import Event, Returning, wait_for
 
 In = TypeVar("In")

@@ -16,6 +16,7 @@ from durably.durations import check_duration, check_idle
 from durably.outcomes import Outcome
 from durably.signals import Fenced
 from durably.values import BUDGET, LEASE, Delivery, Pass, Sleeping, now_utc
+
 from durably_redis_async._concurrency import Event, Nursery, Slots, shielded
 from durably_redis_async.interfaces import Durable, Scheduler
 from durably_redis_async.keeper import Held, Keeper
