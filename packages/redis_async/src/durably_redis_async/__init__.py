@@ -15,7 +15,8 @@ from durably_redis_async.graph import (
     run_durably,
 )
 from durably_redis_async.interfaces import Checkpointer, Durable, Scheduler, claimed
-from durably_redis_async.memory import MemoryCheckpointer, MemoryScheduler
+from durably_redis_async.memory import MemoryCheckpointer
+from durably_redis_async.memory_queue import MemoryScheduler
 from durably_redis_async.resume import Body, resume
 from durably_redis_async.run import Extend, Parse, Run, extending
 from durably_redis_async.sorted_set import POLL, RedisSetScheduler

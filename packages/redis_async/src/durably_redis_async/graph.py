@@ -113,25 +113,28 @@ class CompiledGraph(Generic[Out]):
                 landed.put((name, result, None))
 
         running = 0
+        failure: BaseException | None = None
         async with Nursery() as nursery:
-            try:
-                while waiting or running:
-                    for name in [
-                        name for name, needs in waiting.items() if all(one in results for one in needs)
-                    ]:
-                        del waiting[name]
-                        running += 1
-                        nursery.start(run, name)
-                    item = await landed.get()
-                    assert item is not None
-                    running -= 1
-                    name, result, error = item
-                    if error is not None:
-                        raise error
+            while waiting or running:
+                startable = [name for name, needs in waiting.items() if all(one in results for one in needs)]
+                for name in startable:
+                    del waiting[name]
+                    running += 1
+                    nursery.start(run, name)
+                item = await landed.get()
+                assert item is not None
+                running -= 1
+                name, result, failure = item
+                if failure is not None:
+                    break
+                try:
                     yield name, result
-                    results[name] = checkpoint.get(name, result)
-            finally:
-                nursery.cancel()
+                except GeneratorExit:
+                    break
+                results[name] = checkpoint.get(name, result)
+            nursery.cancel()
+        if failure is not None:
+            raise failure
 
 
 async def run_durably(
@@ -150,12 +153,9 @@ async def run_durably(
             f"this graph takes {len(graph.inputs)} values ({', '.join(graph.inputs)}), not {len(values)}"
         )
     checkpoint = await checkpointer.load(holder.workflow)
-    try:
-        async with aclosing(cast(Any, graph.stream(*values, checkpoint=checkpoint))) as stream:
-            async for name, result in stream:
-                checkpoint[name] = await _recorded(checkpointer, holder, name, result)
-    except BaseExceptionGroup as group:
-        raise _only(group) from None
+    async with aclosing(cast(Any, graph.stream(*values, checkpoint=checkpoint))) as stream:
+        async for name, result in stream:
+            checkpoint[name] = await _recorded(checkpointer, holder, name, result)
     return cast(Out, checkpoint[graph.output])
 
 
@@ -181,10 +181,3 @@ def _check_survives(name: str, result: object, back: object) -> None:
         raise Unsurvivable(
             f"the result of node {name!r} comes back from the store as something else: {result!r} as {back!r}"
         )
-
-
-def _only(group: BaseExceptionGroup[BaseException]) -> BaseException:
-    error: BaseException = group
-    while isinstance(error, BaseExceptionGroup) and len(error.exceptions) == 1:
-        error = error.exceptions[0]
-    return error

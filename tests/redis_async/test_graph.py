@@ -1,0 +1,126 @@
+"""Graphs, run durably."""
+
+from __future__ import annotations
+
+import asyncio
+from typing import Any
+
+import pytest
+from durably_redis_async import Fenced, Graph, Unsurvivable, WiringError, claimed, run_durably
+
+
+def diamond(runs: list[str]) -> Any:
+    graph = Graph()
+    start = graph.input("start")
+
+    async def double(n: int) -> int:
+        runs.append("double")
+        await asyncio.sleep(0.02)
+        return n * 2
+
+    async def triple(n: int) -> int:
+        runs.append("triple")
+        await asyncio.sleep(0.02)
+        return n * 3
+
+    async def add(a: int, b: int) -> int:
+        runs.append("add")
+        return a + b
+
+    left = graph.node("left", double, start)
+    right = graph.node("right", triple, start)
+    return graph.compile(graph.node("sum", add, left, right))
+
+
+async def test_a_graph_runs_and_what_is_recorded_is_not_run_again(checkpointer: Any) -> None:
+    runs: list[str] = []
+    holder = await claimed(checkpointer, "w")
+    assert await run_durably(diamond(runs), checkpointer, holder, 5) == 25
+    assert sorted(runs) == ["add", "double", "triple"]
+    assert await run_durably(diamond(runs), checkpointer, holder, 5) == 25
+    assert len(runs) == 3
+    assert await checkpointer.load("w") == {"left": 10, "right": 15, "sum": 25}
+
+
+async def test_siblings_run_side_by_side(checkpointer: Any) -> None:
+    graph = Graph()
+    met = asyncio.Barrier(2)
+
+    async def meet() -> int:
+        async with asyncio.timeout(5):
+            await met.wait()
+        return 1
+
+    async def add(a: int, b: int) -> int:
+        return a + b
+
+    compiled = graph.compile(graph.node("c", add, graph.node("a", meet), graph.node("b", meet)))
+    assert await run_durably(compiled, checkpointer, await claimed(checkpointer, "w")) == 2
+
+
+async def test_dependents_are_given_what_is_recorded_and_start_after_it(checkpointer: Any) -> None:
+    holder = await claimed(checkpointer, "w")
+    await checkpointer.record(holder, "left", 100)
+    runs: list[str] = []
+    assert await run_durably(diamond(runs), checkpointer, holder, 5) == 115
+    assert "double" not in runs
+
+
+async def test_a_failure_stops_the_others_and_is_raised(checkpointer: Any) -> None:
+    graph = Graph()
+    stopped = asyncio.Event()
+
+    async def fails() -> int:
+        await asyncio.sleep(0.01)
+        raise LookupError("no")
+
+    async def waits() -> int:
+        try:
+            await asyncio.sleep(30)
+        finally:
+            stopped.set()
+        return 1
+
+    async def add(a: int, b: int) -> int:
+        return a + b
+
+    compiled = graph.compile(graph.node("c", add, graph.node("a", fails), graph.node("b", waits)))
+    with pytest.raises(LookupError):
+        await run_durably(compiled, checkpointer, await claimed(checkpointer, "w"))
+    assert stopped.is_set()
+
+
+@pytest.mark.parametrize("result", [(1, 2), {1: 2}, object(), float("nan"), {"a": (1,)}], ids=repr)
+async def test_a_result_that_does_not_survive_fails_naming_its_node_and_is_not_recorded(
+    checkpointer: Any, result: object
+) -> None:
+    graph = Graph()
+
+    async def gives() -> object:
+        return result
+
+    compiled = graph.compile(graph.node("odd", gives))
+    holder = await claimed(checkpointer, "w")
+    for _ in range(2):
+        with pytest.raises(Unsurvivable, match="odd"):
+            await run_durably(compiled, checkpointer, holder)
+    assert await checkpointer.load("w") == {}
+
+
+async def test_a_lost_claim_ends_the_run(checkpointer: Any) -> None:
+    holder = await claimed(checkpointer, "w")
+    await checkpointer.discard("w")
+    with pytest.raises(Fenced):
+        await run_durably(diamond([]), checkpointer, holder, 5)
+
+
+async def test_wrong_graphs_and_values_are_refused(checkpointer: Any) -> None:
+    holder = await claimed(checkpointer, "w")
+    graph = Graph()
+    start = graph.input("start")
+    with pytest.raises(ValueError, match="inputs"):
+        await run_durably(graph.compile(start), checkpointer, holder, 1)
+    with pytest.raises(ValueError, match="takes 1 values"):
+        await run_durably(diamond([]), checkpointer, holder)
+    with pytest.raises(WiringError, match="start"):
+        graph.input("start")

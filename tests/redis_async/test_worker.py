@@ -1,0 +1,477 @@
+"""The worker: passes side by side, answers last, nothing lost."""
+
+from __future__ import annotations
+
+import asyncio
+import time
+from datetime import timedelta
+from typing import Any
+
+import pytest
+from durably.embedded import EmbeddedServer
+from durably_redis_async import (
+    LEASE,
+    MemoryCheckpointer,
+    MemoryScheduler,
+    Pass,
+    RedisCheckpointer,
+    RedisSetScheduler,
+    RedisStreamScheduler,
+    Run,
+    SplitDurable,
+    now_utc,
+    ticks,
+    trimming,
+    work,
+)
+from redis.asyncio import Redis
+from support import client as connect
+from support import eventually, ms
+
+
+def same(value: object) -> Any:
+    return value
+
+
+@pytest.fixture(params=["memory", "stream", "set"])
+def durable(request: pytest.FixtureRequest, redis: Redis, namespace: str) -> SplitDurable[Any]:
+    """Each kind of store and queue, with a lease of 300 ms."""
+    if request.param == "memory":
+        return SplitDurable(MemoryCheckpointer(), MemoryScheduler(lease=ms(300)))
+    store = RedisCheckpointer(redis, namespace)
+    if request.param == "stream":
+        return SplitDurable(store, RedisStreamScheduler(redis, namespace, lease=ms(300)))
+    return SplitDurable(store, RedisSetScheduler(redis, namespace, lease=ms(300), poll=ms(10)))
+
+
+class Working:
+    """A worker for the length of a block."""
+
+    def __init__(self, durable: SplitDurable[Any], body: Any, **options: Any) -> None:
+        self.stop = asyncio.Event()
+        options = {"within": ms(50), "tick": ms(10), "contended": ms(30), **options}
+        self.options = options
+        self.durable = durable
+        self.body = body
+
+    async def __aenter__(self) -> Working:
+        self.running = asyncio.ensure_future(work(self.durable, self.body, stop=self.stop, **self.options))
+        return self
+
+    async def __aexit__(self, *_: object) -> None:
+        self.stop.set()
+        await asyncio.wait_for(self.running, 10)
+
+
+async def finished(ended: list[str], count: int) -> None:
+    async def all_there() -> bool:
+        return len(ended) >= count
+
+    await eventually(all_there, describing=f"{count} workflows end")
+
+
+async def test_workflows_sleep_wait_and_finish(durable: SplitDurable[Any]) -> None:
+    ended: list[str] = []
+    runs: dict[str, int] = {}
+
+    async def body(run: Run) -> None:
+        async def effect() -> str:
+            runs[run.workflow] = runs.get(run.workflow, 0) + 1
+            return run.workflow
+
+        await run.step("a", effect, str)
+        await run.sleep("nap", ms(40))
+        assert await run.awaiting("go", same) == "yes"
+        (message,) = await run.receive("inbox", limit=1)
+        ended.append(f"{run.workflow}{message.value}")
+
+    async def all_ended() -> bool:
+        return len(set(ended)) == 12
+
+    async with Working(durable, body):
+        for n in range(12):
+            await durable.scheduler.make_ready(f"w{n}")
+        for n in range(12):
+            await durable.arrive(f"w{n}", "go", "yes")
+            await durable.deliver(f"w{n}", n)
+        await eventually(all_ended, describing="twelve workflows end")
+    assert set(ended) == {f"w{n}{n}" for n in range(12)}
+    assert set(runs.values()) == {1}
+    assert await durable.scheduler.reclaim(timedelta(0)) is None
+
+
+async def test_no_more_than_limit_run_at_once(durable: SplitDurable[Any]) -> None:
+    now = peak = 0
+    ended: list[str] = []
+
+    async def body(run: Run) -> None:
+        nonlocal now, peak
+        now += 1
+        peak = max(peak, now)
+        await asyncio.sleep(0.02)
+        now -= 1
+        ended.append(run.workflow)
+
+    for n in range(12):
+        await durable.scheduler.make_ready(f"w{n}")
+    async with Working(durable, body, limit=3):
+        await finished(ended, 12)
+    assert peak == 3
+
+
+async def test_a_failing_workflow_is_taken_again_and_stops_nobody(durable: SplitDurable[Any]) -> None:
+    tries = 0
+    ended: list[str] = []
+
+    class Own(BaseException):
+        pass
+
+    async def body(run: Run) -> None:
+        nonlocal tries
+        if run.workflow == "bad":
+            tries += 1
+            if tries == 1:
+                raise LookupError("no")
+            if tries == 2:
+                raise Own
+        ended.append(run.workflow)
+
+    async with Working(durable, body):
+        await durable.scheduler.make_ready("bad")
+        await durable.scheduler.make_ready("good")
+        await finished(ended, 2)
+    assert sorted(ended) == ["bad", "good"] and tries == 3
+
+
+async def test_a_step_of_several_leases_runs_once(durable: SplitDurable[Any]) -> None:
+    runs = 0
+    ended: list[str] = []
+
+    async def body(run: Run) -> None:
+        async def slow() -> None:
+            nonlocal runs
+            runs += 1
+            await asyncio.sleep(1.0)
+
+        await run.step("slow", slow, same)
+        ended.append(run.workflow)
+
+    async with Working(durable, body), Working(durable, body):
+        await durable.scheduler.make_ready("w")
+        await finished(ended, 1)
+        await asyncio.sleep(0.4)
+    assert runs == 1 and ended == ["w"]
+
+
+async def test_a_pass_that_outlives_its_budget_is_ended_and_taken_again(durable: SplitDurable[Any]) -> None:
+    tries = 0
+    ended: list[str] = []
+
+    async def body(run: Run) -> None:
+        nonlocal tries
+        tries += 1
+        if tries == 1:
+            await asyncio.sleep(30)
+        ended.append(run.workflow)
+
+    async with Working(durable, body, budget=ms(200)):
+        await durable.scheduler.make_ready("w")
+        await finished(ended, 1)
+    assert tries == 2
+
+
+async def test_within_lets_a_step_outlive_the_budget(durable: SplitDurable[Any]) -> None:
+    runs = 0
+    ended: list[str] = []
+
+    async def body(run: Run) -> None:
+        async def slow() -> None:
+            nonlocal runs
+            runs += 1
+            await asyncio.sleep(0.6)
+
+        await run.step("slow", slow, same, within=timedelta(seconds=5))
+        ended.append(run.workflow)
+
+    async with Working(durable, body, budget=ms(200)):
+        await durable.scheduler.make_ready("w")
+        await finished(ended, 1)
+    assert runs == 1
+
+
+async def test_a_workflow_that_another_holds_is_looked_at_again(durable: SplitDurable[Any]) -> None:
+    ended: list[str] = []
+
+    async def body(run: Run) -> None:
+        ended.append(run.workflow)
+
+    holder = await durable.checkpointer.claim("w", ms(200), ms(200))
+    assert holder is not None
+    async with Working(durable, body):
+        await durable.scheduler.make_ready("w")
+        await asyncio.sleep(0.1)
+        assert ended == []
+        await finished(ended, 1)
+
+
+async def test_cancelling_gives_the_claim_back_and_answers_for_nothing(durable: SplitDurable[Any]) -> None:
+    began = asyncio.Event()
+
+    async def body(run: Run) -> None:
+        began.set()
+        await asyncio.sleep(30)
+
+    running = asyncio.ensure_future(work(durable, body, within=ms(50)))
+    await durable.scheduler.make_ready("w")
+    await asyncio.wait_for(began.wait(), 5)
+    running.cancel()
+    with pytest.raises(asyncio.CancelledError):
+        await running
+    assert await durable.checkpointer.claim("w") is not None
+    await asyncio.sleep(0.4)
+    again = await durable.scheduler.reclaim(ms(300)) or await durable.scheduler.next_ready(ms(50))
+    assert again is not None and again.workflow == "w"
+
+
+async def test_stop_lets_passes_end_and_pulls_no_more(durable: SplitDurable[Any]) -> None:
+    ended: list[str] = []
+    began = asyncio.Event()
+
+    async def body(run: Run) -> None:
+        began.set()
+        await asyncio.sleep(0.2)
+        ended.append(run.workflow)
+
+    working = Working(durable, body)
+    async with working:
+        await durable.scheduler.make_ready("w")
+        await asyncio.wait_for(began.wait(), 5)
+    assert ended == ["w"]
+    await durable.scheduler.make_ready("later")
+    await asyncio.sleep(0.1)
+    assert ended == ["w"]
+
+
+async def test_a_lost_claim_ends_the_pass_before_its_next_step(durable: SplitDurable[Any]) -> None:
+    wrote: list[str] = []
+    began = asyncio.Event()
+
+    async def body(run: Run) -> None:
+        async def effect() -> None:
+            wrote.append("b")
+
+        began.set()
+        try:
+            await asyncio.sleep(5)
+        except asyncio.CancelledError:
+            await run.step("b", effect, same)
+
+    async with Working(durable, body):
+        await durable.scheduler.make_ready("w")
+        await asyncio.wait_for(began.wait(), 5)
+        await durable.delete("w")
+        await asyncio.sleep(0.4)
+    assert wrote == []
+    assert await durable.checkpointer.load("w") == {}
+
+
+async def test_the_loops_own_failure_ends_it_under_its_own_name() -> None:
+    class Broken(MemoryScheduler):
+        async def next_ready(self, within: timedelta) -> Any:
+            raise ConnectionError("gone")
+
+    async def body(run: Run) -> None:
+        return None
+
+    with pytest.raises(ConnectionError, match="gone"):
+        await work(SplitDurable(MemoryCheckpointer(), Broken()), body)
+
+
+async def test_one_failed_renewal_is_made_good_and_none_at_all_ends_the_pass_in_time() -> None:
+    class Flaky(MemoryCheckpointer):
+        failures = 1
+
+        async def renew(self, holder: Pass, alive: timedelta = LEASE) -> bool:
+            if self.failures > 0:
+                self.failures -= 1
+                raise ConnectionError("no")
+            return await super().renew(holder, alive)
+
+    for failures, expected in ((1, 1), (10_000, 0)):
+        store = Flaky()
+        store.failures = failures
+        durable: SplitDurable[Any] = SplitDurable(store, MemoryScheduler(lease=ms(300)))
+        ended: list[float] = []
+        cut: list[float] = []
+
+        async def body(run: Run, ended: list[float] = ended, cut: list[float] = cut) -> None:
+            started = time.monotonic()
+            try:
+                await asyncio.sleep(0.7)
+                ended.append(time.monotonic() - started)
+            except asyncio.CancelledError:
+                cut.append(time.monotonic() - started)
+                raise
+
+        async with Working(durable, body):
+            await durable.scheduler.make_ready("w")
+            await asyncio.sleep(0.85)
+        assert len(ended) == expected
+        assert all(after < 0.3 for after in cut)
+        assert bool(cut) is not bool(expected)
+
+
+async def test_a_flushed_server_gets_its_group_back_and_nothing_spins(
+    own_server: EmbeddedServer, namespace: str
+) -> None:
+    client = connect(own_server.url)
+    durable: SplitDurable[Any] = SplitDurable(
+        RedisCheckpointer(client, namespace), RedisStreamScheduler(client, namespace)
+    )
+    ended: list[str] = []
+
+    async def body(run: Run) -> None:
+        ended.append(run.workflow)
+
+    async with Working(durable, body, within=ms(500), tick=ms(100)):
+        for n, wreck in enumerate((client.flushall, lambda: client.delete(f"{{{namespace}}}:ready"))):
+            await durable.scheduler.make_ready(f"before{n}")
+            await finished(ended, 2 * n + 1)
+            await wreck()
+            before: Any = await client.info("commandstats")
+            await asyncio.sleep(0.5)
+            after: Any = await client.info("commandstats")
+            calls = [sum(one["calls"] for one in stats.values()) for stats in (before, after)]
+            assert calls[1] - calls[0] < 60, "the worker spins"
+            await durable.scheduler.make_ready(f"after{n}")
+            await finished(ended, 2 * n + 2)
+    await client.aclose()
+
+
+@pytest.mark.parametrize("timeout", [0.1, 0.5, 5.0, None])
+async def test_a_wait_is_as_long_as_asked_whatever_the_socket_timeout(
+    server: EmbeddedServer, namespace: str, timeout: float | None
+) -> None:
+    client = connect(server.url, socket_timeout=timeout)
+    queue = RedisStreamScheduler(client, namespace)
+    await queue.prepare()
+    started = time.monotonic()
+    assert await queue.next_ready(ms(500)) is None
+    assert 0.45 < time.monotonic() - started < 0.9
+    await client.aclose()
+
+
+async def test_a_worker_lives_on_when_its_connections_are_killed(
+    server: EmbeddedServer, redis: Redis, namespace: str
+) -> None:
+    client = connect(server.url)
+    durable: SplitDurable[Any] = SplitDurable(
+        RedisCheckpointer(client, namespace), RedisStreamScheduler(client, namespace, lease=ms(300))
+    )
+    ended: list[str] = []
+
+    async def body(run: Run) -> None:
+        ended.append(run.workflow)
+
+    async with Working(durable, body):
+        for n in range(30):
+            await durable.scheduler.make_ready(f"w{n}")
+            await redis.client_kill_filter(_type="normal", skipme=True)
+            await asyncio.sleep(0.01)
+        await finished(ended, 30)
+    assert set(ended) == {f"w{n}" for n in range(30)}
+    await client.aclose()
+
+
+async def test_ten_thousand_sleepers_wake(redis: Redis, namespace: str) -> None:
+    queue = RedisStreamScheduler(redis, namespace)
+    await redis.zadd(queue.sleeping_key, {f"w{n}": 1.0 for n in range(10_000)})
+    woken = await queue.wake_due(now_utc())
+    assert len(woken) == len(set(woken)) == 10_000
+    assert await redis.xlen(queue.ready_key) == 10_000
+
+
+class TestTrimming:
+    """What every group has answered for goes; nothing else does."""
+
+    async def test_never_an_unread_or_pending_entry_and_never_without_a_group(
+        self, redis: Redis, namespace: str
+    ) -> None:
+        queue = RedisStreamScheduler(redis, namespace)
+        assert await queue.trim() == 0
+        await queue.make_ready("early")
+        assert await queue.trim() == 0
+        await queue.prepare()
+        for n in range(9):
+            await queue.make_ready(f"w{n}")
+        taken = [await queue.next_ready(ms(5)) for _ in range(6)]
+        for one in (taken[0], taken[1], taken[2]):
+            assert one is not None
+            await queue.done(one)
+        assert await queue.trim() == 3
+        assert await redis.xlen(queue.ready_key) == 7
+        for late in taken[3:]:
+            assert late is not None
+            await queue.done(late)
+        await trimming(queue)(ticks_once())
+        assert await redis.xlen(queue.ready_key) == 4
+        assert len([one for one in [await queue.next_ready(ms(5)) for _ in range(5)] if one]) == 4
+
+    async def test_the_slowest_group_decides(self, redis: Redis, namespace: str) -> None:
+        fast = RedisStreamScheduler(redis, namespace)
+        slow = RedisStreamScheduler(redis, namespace, group="slow")
+        await fast.prepare()
+        await slow.prepare()
+        for n in range(4):
+            await fast.make_ready(f"w{n}")
+        while (one := await fast.next_ready(ms(5))) is not None:
+            await fast.done(one)
+        assert await fast.trim() == 0
+        first = await slow.next_ready(ms(5))
+        assert first is not None
+        await slow.done(first)
+        assert await fast.trim() == 1
+
+    async def test_a_long_backlog_goes_in_bounded_calls(self, redis: Redis, namespace: str) -> None:
+        queue = RedisStreamScheduler(redis, namespace)
+        await queue.prepare()
+        pipe = redis.pipeline(transaction=False)
+        for n in range(5_000):
+            pipe.xadd(queue.ready_key, {"workflow": f"w{n}"})
+        await pipe.execute()
+        got: Any = await redis.execute_command(
+            "XREADGROUP",
+            "GROUP",
+            queue.group,
+            queue.consumer,
+            "COUNT",
+            4_500,
+            "STREAMS",
+            queue.ready_key,
+            ">",
+        )
+        assert got
+        ids = [
+            row["message_id"]
+            for row in await redis.xpending_range(queue.ready_key, queue.group, "-", "+", 4_500)
+        ]
+        await redis.xack(queue.ready_key, queue.group, *ids)
+        assert await queue.trim() == 4_500
+        assert await redis.xlen(queue.ready_key) == 500
+
+    async def test_a_cancelled_delivery_holds_nothing_back(self, redis: Redis, namespace: str) -> None:
+        queue = RedisStreamScheduler(redis, namespace)
+        await queue.prepare()
+        for name in ("gone", "done"):
+            await queue.make_ready(name)
+        first, second = await queue.next_ready(ms(5)), await queue.next_ready(ms(5))
+        assert first is not None and second is not None
+        await queue.cancel("gone")
+        await queue.done(second)
+        assert await queue.trim() == 1
+
+
+async def ticks_once() -> Any:
+    async for moment in ticks(ms(1)):
+        yield moment
+        return
