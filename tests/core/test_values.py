@@ -121,7 +121,7 @@ def test_wiring_is_checked() -> None:
         ([], {"inbox:1": []}, "inbox:1"),
     ):
         with pytest.raises(WiringError):
-            check_wiring(inputs, nodes, output)  # type: ignore[arg-type]
+            check_wiring(inputs, nodes, output)
 
 
 def test_survival_is_of_value_and_type_at_every_level() -> None:

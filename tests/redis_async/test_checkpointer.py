@@ -12,7 +12,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from support import ms
 
-FALSY = [None, 0, "", [], {}, False]
+FALSY: list[object] = [None, 0, "", [], {}, False]
 
 
 async def test_an_unknown_workflow_loads_as_empty(checkpointer: Any) -> None:
@@ -214,13 +214,14 @@ async def test_a_pass_that_nobody_granted_writes_nothing(checkpointer: Any) -> N
 @pytest.mark.parametrize("bad", [timedelta(0), timedelta(seconds=-1)])
 async def test_durations_must_be_positive(checkpointer: Any, bad: timedelta) -> None:
     holder = await claimed(checkpointer, "w")
-    for call in (
+    calls: list[Any] = [
         lambda: checkpointer.claim("x", bad),
         lambda: checkpointer.claim("x", ms(5), bad),
         lambda: checkpointer.extend(holder, bad),
         lambda: checkpointer.extend(holder, ms(5), bad),
         lambda: checkpointer.renew(holder, bad),
-    ):
+    ]
+    for call in calls:
         with pytest.raises(ValueError, match="positive"):
             await call()
 

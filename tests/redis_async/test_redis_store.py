@@ -15,6 +15,7 @@ from durably_redis_async import (
     EffectTorn,
     Fenced,
     LuaEffect,
+    Pass,
     RedisCheckpointer,
     RedisSetScheduler,
     RedisStreamScheduler,
@@ -218,9 +219,11 @@ async def test_a_wide_fan_out_waits_its_turn_for_a_connection(server: EmbeddedSe
 class TestEffects:
     """Work that the server does in one step with its record."""
 
+    holder: Pass
+
     async def run(self, store: RedisCheckpointer, source: str, *keys: str, key: str = "e") -> object:
-        holder = await store.claim("w") or self.holder
-        self.holder = holder
+        self.holder = await store.claim("w") or self.holder
+        holder = self.holder
         return await store.transact(holder, key, LuaEffect(source, keys))
 
     @pytest.fixture
@@ -264,7 +267,9 @@ class TestEffects:
             with pytest.raises(ResponseError):
                 await self.run(store, source, counter)
         assert await store.load("w") == {}
-        assert not [name for name in await redis.hkeys(store.pass_key("w")) if name.startswith("torn")]
+        assert not [
+            name for name in map(str, await redis.hkeys(store.pass_key("w"))) if name.startswith("torn")
+        ]
         assert await self.run(store, "return redis.call('GET', KEYS[1])", counter) == 5
 
     async def test_one_that_fails_after_a_write_is_torn_until_cleared(

@@ -84,7 +84,7 @@ async def test_an_effect_that_fails_is_not_recorded(checkpointer: Any) -> None:
 
 
 async def test_a_sleep_records_its_deadline_once(checkpointer: Any) -> None:
-    async def body(run: Run) -> str:
+    async def body(run: Run) -> object:
         await run.sleep("nap", ms(60))
         return "up"
 

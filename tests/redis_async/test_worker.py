@@ -334,7 +334,8 @@ async def test_a_flushed_server_gets_its_group_back_and_nothing_spins(
         ended.append(run.workflow)
 
     async with Working(durable, body, within=ms(500), tick=ms(100)):
-        for n, wreck in enumerate((client.flushall, lambda: client.delete(f"{{{namespace}}}:ready"))):
+        wrecks: list[Any] = [client.flushall, lambda: client.delete(f"{{{namespace}}}:ready")]
+        for n, wreck in enumerate(wrecks):
             await durable.scheduler.make_ready(f"before{n}")
             await finished(ended, 2 * n + 1)
             await wreck()
@@ -439,7 +440,8 @@ class TestTrimming:
         for n in range(5_000):
             pipe.xadd(queue.ready_key, {"workflow": f"w{n}"})
         await pipe.execute()
-        got: Any = await redis.execute_command(
+        raw: Any = redis
+        got = await raw.execute_command(
             "XREADGROUP",
             "GROUP",
             queue.group,

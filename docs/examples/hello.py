@@ -1,0 +1,32 @@
+import asyncio
+from datetime import timedelta
+
+from redis.asyncio import Redis
+
+from durably import embedded
+from durably_redis_async import RedisCheckpointer, RedisStreamScheduler, Run, SplitDurable, work
+
+
+async def order(run: Run) -> None:
+    async def charge() -> str:
+        return f"receipt for {run.workflow}"
+
+    receipt = await run.step("charged", charge, str)  # runs once, whatever crashes
+    await run.sleep("cooling off", timedelta(seconds=1))  # an hour or a week work as well
+    approval = await run.awaiting("approval", str)  # no process need wait for it
+    print(receipt, "approved by", approval)
+    stop.set()
+
+
+async def main() -> None:
+    with embedded.start() as server:  # or any Redis or Valkey that you run
+        redis = Redis.from_url(server.url, decode_responses=True)
+        durable = SplitDurable(RedisCheckpointer(redis), RedisStreamScheduler(redis))
+        await durable.scheduler.make_ready("order-7")
+        await durable.arrive("order-7", "approval", "Ada")
+        await work(durable, order, stop=stop)
+        await redis.aclose()
+
+
+stop = asyncio.Event()
+asyncio.run(main())
