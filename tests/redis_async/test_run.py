@@ -265,7 +265,7 @@ async def test_a_bare_except_is_no_way_to_finish(checkpointer: Any) -> None:
 
 
 async def test_a_lost_claim_wins_over_everything(checkpointer: Any) -> None:
-    async def body(run: Run) -> object:
+    async def body(run: Run) -> None:
         await checkpointer.discard("w")
         try:
             await run.step("a", Count(), same)
