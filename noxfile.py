@@ -10,7 +10,7 @@ from pathlib import Path
 import nox
 
 nox.needs_version = ">=2024.4.15"
-nox.options.default_venv_backend = "uv|virtualenv|venv"
+nox.options.default_venv_backend = "uv|virtualenv"
 nox.options.sessions = ["lint", "types", "tests", "wheels"]
 nox.options.reuse_existing_virtualenvs = True
 

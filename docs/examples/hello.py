@@ -1,10 +1,9 @@
 import asyncio
 from datetime import timedelta
 
-from redis.asyncio import Redis
-
 from durably import embedded
 from durably_redis_async import RedisCheckpointer, RedisStreamScheduler, Run, SplitDurable, work
+from redis.asyncio import Redis
 
 
 async def order(run: Run) -> None:
