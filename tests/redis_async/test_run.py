@@ -335,3 +335,72 @@ async def test_an_interruption_names_its_key() -> None:
     assert InputNeeded("go").key == "go"
     with pytest.raises(ValueError):
         Blocked()
+
+
+@pytest.mark.parametrize("record", [5, "soon", "2026-01-01T00:00:00", None])
+async def test_a_sleep_over_a_record_that_is_no_deadline_says_so(checkpointer: Any, record: object) -> None:
+    async def body(run: Run) -> None:
+        await run.sleep("nap", ms(1))
+
+    await checkpointer.supply("w", "nap", record)
+    with pytest.raises(ValueError, match="'nap'"):
+        await once(checkpointer, body)
+
+
+async def test_a_read_over_a_record_that_is_no_cursor_says_so(checkpointer: Any) -> None:
+    async def body(run: Run) -> object:
+        return await run.pending("read")
+
+    await checkpointer.supply("w", "read", 5)
+    with pytest.raises(ValueError, match="'read'"):
+        await once(checkpointer, body)
+
+
+@pytest.mark.parametrize("options", [{"limit": 0}, {"limit": True}, {"limit": 1.5}, {"after": 5}], ids=repr)
+async def test_a_read_is_refused_for_what_cannot_be_meant(checkpointer: Any, options: dict[str, Any]) -> None:
+    async def body(run: Run) -> object:
+        return await run.pending("read", **options)
+
+    with pytest.raises((ValueError, TypeError), match=next(iter(options))):
+        await once(checkpointer, body)
+    assert await checkpointer.load("w") == {}
+
+
+async def test_several_failures_come_as_a_group_without_the_suspensions(checkpointer: Any) -> None:
+    async def body(run: Run) -> object:
+        raise BaseExceptionGroup("all", [LookupError("a"), KeyError("b"), InputNeeded("go")])
+
+    with pytest.raises(ExceptionGroup) as caught:
+        await once(checkpointer, body)
+    assert [type(one) for one in caught.value.exceptions] == [LookupError, KeyError]
+
+
+async def test_two_failures_alone_come_as_they_are(checkpointer: Any) -> None:
+    group = ExceptionGroup("all", [LookupError("a"), KeyError("b")])
+
+    async def body(run: Run) -> object:
+        raise group
+
+    with pytest.raises(ExceptionGroup) as caught:
+        await once(checkpointer, body)
+    assert caught.value is group
+
+
+async def test_leaving_is_no_verdict(checkpointer: Any) -> None:
+    async def body(run: Run) -> object:
+        raise SystemExit(3)
+
+    with pytest.raises(SystemExit):
+        await once(checkpointer, body)
+
+
+async def test_a_released_or_stopped_pass_takes_no_further_step(checkpointer: Any) -> None:
+    effect = Count(1)
+
+    async def body(run: Run) -> object:
+        run.lose()
+        return await run.step("a", effect, same)
+
+    with pytest.raises(Fenced):
+        await once(checkpointer, body)
+    assert effect.runs == 0

@@ -21,7 +21,6 @@ __all__ = [
     "shielded",
     "sleep",
     "wait_for",
-    "within_time",
 ]
 
 P = ParamSpec("P")
@@ -81,26 +80,12 @@ async def shielded(call: Callable[P, Awaitable[T]], *args: P.args, **kwargs: P.k
     return result
 
 
-async def within_time(
-    timeout: float, call: Callable[P, Awaitable[T]], *args: P.args, **kwargs: P.kwargs
-) -> T:
-    """Run a call for `timeout` seconds at most; `TimeoutError` then."""
-    async with asyncio.timeout(timeout):
-        return await call(*args, **kwargs)
-
-
 class Slots:
     """At most `limit` at once."""
 
     def __init__(self, limit: int) -> None:
         self._free = limit
-        self._limit = limit
         self._waiting: deque[asyncio.Future[None]] = deque()
-
-    @property
-    def in_use(self) -> int:
-        """How many are taken."""
-        return self._limit - self._free
 
     async def acquire(self, timeout: float | None = None) -> bool:
         """Take one, waiting `timeout` seconds at most; whether it was taken."""

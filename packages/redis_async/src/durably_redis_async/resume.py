@@ -88,8 +88,8 @@ def _verdict(run: Run, error: BaseException) -> Sleeping | Blocked:
         raise failures[0]
     if failures:
         assert isinstance(error, BaseExceptionGroup)
-        rest = error.split(Suspended)[1]
-        raise error if rest is None else rest
+        waits, rest = error.split(Suspended)
+        raise error if waits is None or rest is None else rest
     raised = [one for one in leaves if isinstance(one, Suspended)]
     return _waits([*run.reached, *(one for one in raised if one not in run.reached)])
 

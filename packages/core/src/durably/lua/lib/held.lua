@@ -3,7 +3,7 @@ local function holds(stream, group, consumer, id)
   local rows = redis.pcall('XPENDING', stream, group, id, id, 1, consumer)
   if rows.err then
     if string.find(rows.err, 'NOGROUP') then return false end
-    error(rows, 0)
+    redis.call('XPENDING', stream, group, id, id, 1, consumer) -- raises it again, as the server says it
   end
   return #rows > 0
 end
