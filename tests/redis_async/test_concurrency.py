@@ -3,14 +3,18 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Awaitable, Callable
+import os
+import signal
+from collections.abc import Awaitable
 
 import pytest
 from durably_redis_async._concurrency import (
+    Draining,
     Event,
     Mailbox,
     Nursery,
     Slots,
+    Work,
     shielded,
     wait_for,
 )
@@ -100,10 +104,14 @@ async def test_a_nursery_ends_with_its_calls_and_groups_their_failures() -> None
         await asyncio.sleep(0.01)
         done.append(n)
 
-    async with Nursery() as nursery:
-        works = [nursery.start(call, n) for n in range(3)]
+    failed = Event()
+    async with Nursery(failed) as nursery:
+        for n in range(3):
+            nursery.start(call, n)
+        assert not await nursery.settle(0.001)
+        assert await nursery.settle(5)
     assert sorted(done) == [0, 1, 2]
-    assert all(one.done for one in works)
+    assert not failed.is_set()
 
     async def boom() -> None:
         raise LookupError("no")
@@ -112,22 +120,80 @@ async def test_a_nursery_ends_with_its_calls_and_groups_their_failures() -> None
         await asyncio.sleep(60)
 
     with pytest.raises(ExceptionGroup):
-        async with Nursery() as nursery:
+        async with Nursery(failed) as nursery:
             nursery.start(forever)
             nursery.start(boom)
+    assert failed.is_set()
 
 
-@pytest.mark.parametrize("how", ["one", "all"])
-async def test_what_a_nursery_runs_can_be_stopped(how: str) -> None:
+async def test_what_a_nursery_runs_can_be_stopped() -> None:
     async def forever() -> None:
         await asyncio.sleep(60)
 
     async with Nursery() as nursery:
-        work = nursery.start(forever)
-        await asyncio.sleep(0)
-        stop: Callable[[], None] = work.cancel if how == "one" else nursery.cancel
-        stop()
-    assert work.done
+        nursery.start(forever)
+        assert not await nursery.settle(0.001)
+        nursery.abandon()
+
+
+async def test_work_can_be_stopped_before_it_begins_and_while_it_runs() -> None:
+    began, ended = asyncio.Event(), asyncio.Event()
+
+    async def call() -> None:
+        began.set()
+        try:
+            await asyncio.sleep(60)
+        finally:
+            ended.set()
+
+    early = Work()
+    early.cancel()
+    await early.run(call)
+    assert not began.is_set()
+    late = Work()
+    running = asyncio.ensure_future(late.run(call))
+    await began.wait()
+    assert late.name
+    late.cancel()
+    await running
+    assert ended.is_set()
+
+
+async def test_work_ends_with_its_caller() -> None:
+    ended = asyncio.Event()
+
+    async def call() -> None:
+        try:
+            await asyncio.sleep(60)
+        finally:
+            ended.set()
+
+    running = asyncio.ensure_future(Work().run(call))
+    await asyncio.sleep(0.01)
+    running.cancel()
+    with pytest.raises(asyncio.CancelledError):
+        await running
+    assert ended.is_set()
+
+
+async def test_a_first_signal_drains_and_a_second_does_what_it_did() -> None:
+    seen: list[int] = []
+    before = signal.signal(signal.SIGTERM, lambda number, _: seen.append(number))
+    try:
+        stop = Event()
+        with Draining(stop, True):
+            os.kill(os.getpid(), signal.SIGTERM)
+            assert await wait_for(stop, 5)
+            assert seen == []
+            os.kill(os.getpid(), signal.SIGTERM)
+            await asyncio.sleep(0.01)
+            assert seen == [signal.SIGTERM]
+        with Draining(stop, False):
+            os.kill(os.getpid(), signal.SIGTERM)
+            await asyncio.sleep(0.01)
+        assert seen == [signal.SIGTERM] * 2
+    finally:
+        signal.signal(signal.SIGTERM, before)
 
 
 async def test_a_mailbox_gives_the_oldest_and_none_when_none_came() -> None:

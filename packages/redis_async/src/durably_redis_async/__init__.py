@@ -17,15 +17,17 @@ from durably_redis_async.graph import (
 from durably_redis_async.interfaces import Checkpointer, Durable, Scheduler, claimed
 from durably_redis_async.memory import MemoryCheckpointer
 from durably_redis_async.memory_queue import MemoryScheduler
+from durably_redis_async.passes import passes
 from durably_redis_async.resume import Body, resume
 from durably_redis_async.run import Extend, Parse, Run, extending
 from durably_redis_async.sorted_set import POLL, RedisSetScheduler
 from durably_redis_async.stream import TRIM_EVERY, RedisStreamScheduler, trimming
 from durably_redis_async.streams import Sink, from_sink, ticks
-from durably_redis_async.worker import passes, ready, waking, work
+from durably_redis_async.worker import GRACE, ready, waking, work
 
 __all__ = [
     *durably.__all__,
+    "GRACE",
     "POLL",
     "TRIM_EVERY",
     "Body",

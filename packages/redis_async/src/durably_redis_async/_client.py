@@ -6,6 +6,7 @@ import asyncio
 import hashlib
 import time
 from collections.abc import Awaitable, Callable, Sequence
+from dataclasses import dataclass
 from typing import Any, TypeVar
 
 import redis.exceptions
@@ -15,6 +16,7 @@ from redis.exceptions import NoScriptError, ResponseError
 from redis.exceptions import TimeoutError as RedisTimeoutError
 
 __all__ = [
+    "Call",
     "Redis",
     "RedisConnectionError",
     "RedisTimeoutError",
@@ -23,6 +25,7 @@ __all__ = [
     "check_client",
     "patiently",
     "register",
+    "send_together",
     "socket_timeout",
 ]
 
@@ -72,6 +75,41 @@ class Script:
                 return await self.client.eval(self.source, len(keys), *keys, *args)
 
         return await patiently(by_digest)
+
+
+@dataclass(frozen=True)
+class Call:
+    """One call of a script, with what makes its answer of the reply."""
+
+    script: Script
+    keys: Sequence[str]
+    args: Sequence[str | int | float | bytes]
+    answer: Callable[[Any], Any]
+
+
+async def send_together(calls: Sequence[Call]) -> list[object]:
+    """The answers of all calls, in one round trip per client; an error stands in the place of its answer.
+
+    Raises what the connection raises.
+    """
+    answers: list[object] = [None] * len(calls)
+    clients = {id(one.script.client): one.script.client for one in calls}
+    for number, client in clients.items():
+        mine = [n for n, one in enumerate(calls) if id(one.script.client) == number]
+
+        async def send(client: Redis = client, mine: list[int] = mine) -> list[Any]:
+            async with client.pipeline(transaction=False) as pipe:
+                for n in mine:
+                    pipe.evalsha(calls[n].script.sha, len(calls[n].keys), *calls[n].keys, *calls[n].args)
+                replies: list[Any] = await pipe.execute(raise_on_error=False)
+                return replies
+
+        for n, reply in zip(mine, await patiently(send), strict=True):
+            one = calls[n]
+            if isinstance(reply, NoScriptError):
+                reply = await one.script(one.keys, one.args)
+            answers[n] = reply if isinstance(reply, Exception) else one.answer(reply)
+    return answers
 
 
 def register(client: Redis, source: str) -> Script:

@@ -4,13 +4,16 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import signal
+import threading
 from collections import deque
 from collections.abc import Awaitable, Callable
 from types import TracebackType
-from typing import Generic, ParamSpec, TypeVar
+from typing import Any, Generic, ParamSpec, TypeVar
 
 __all__ = [
     "CANCELLED",
+    "Draining",
     "Event",
     "Guard",
     "Mailbox",
@@ -18,6 +21,7 @@ __all__ = [
     "Returning",
     "Slots",
     "Work",
+    "process_ends",
     "shielded",
     "sleep",
     "wait_for",
@@ -119,25 +123,43 @@ class Slots:
 
 
 class Work:
-    """A call under way in a nursery."""
+    """A call that can be asked to stop."""
 
-    def __init__(self, running: asyncio.Task[None]) -> None:
-        self._running = running
+    def __init__(self) -> None:
+        self._stopped = False
+        self._running: asyncio.Task[object] | None = None
+
+    @property
+    def name(self) -> str:
+        """What it runs in."""
+        return self._running.get_name() if self._running is not None else "nothing"
+
+    async def run(self, call: Callable[P, Awaitable[object]], *args: P.args, **kwargs: P.kwargs) -> None:
+        """Run the call to its end, or until `cancel`. A failure comes in a group."""
+        if self._stopped:
+            return
+
+        async def inner() -> object:
+            return await call(*args, **kwargs)
+
+        async with asyncio.TaskGroup() as group:
+            self._running = group.create_task(inner())
 
     def cancel(self) -> None:
         """Ask it to stop."""
-        self._running.cancel()
-
-    @property
-    def done(self) -> bool:
-        """Whether it has ended."""
-        return self._running.done()
+        self._stopped = True
+        if self._running is not None:
+            self._running.cancel()
 
 
 class Nursery:
-    """Runs calls side by side and ends when all have ended. A failure cancels the others; failures come as a group."""
+    """Runs calls side by side and ends when all have ended.
 
-    def __init__(self) -> None:
+    A failure sets the events given and cancels the other calls; failures come as a group.
+    """
+
+    def __init__(self, *on_failure: Event) -> None:
+        self._on_failure = on_failure
         self._group = asyncio.TaskGroup()
         self._running: set[asyncio.Task[None]] = set()
 
@@ -151,21 +173,76 @@ class Nursery:
         await self._group.__aexit__(kind, error, trace)
         return None
 
-    def start(self, call: Callable[P, Awaitable[object]], *args: P.args, **kwargs: P.kwargs) -> Work:
+    def start(self, call: Callable[P, Awaitable[object]], *args: P.args, **kwargs: P.kwargs) -> None:
         """Start a call."""
 
         async def run() -> None:
-            await call(*args, **kwargs)
+            try:
+                await call(*args, **kwargs)
+            except CANCELLED:
+                raise
+            except BaseException:
+                for event in self._on_failure:
+                    event.set()
+                raise
 
         running = self._group.create_task(run())
         self._running.add(running)
         running.add_done_callback(self._running.discard)
-        return Work(running)
+
+    async def settle(self, timeout: float | None) -> bool:
+        """Wait until every call has ended, for `timeout` seconds at most; whether they have."""
+        if self._running:
+            await asyncio.wait(set(self._running), timeout=timeout)
+        return not self._running
 
     def cancel(self) -> None:
         """Ask every call to stop."""
         for running in list(self._running):
             running.cancel()
+
+    abandon = cancel
+
+
+class Draining:
+    """Sets `stop` at the first SIGTERM or SIGINT, for the length of a block. A second one does what it did before.
+
+    Only in the main thread, and only where `stop` is this block's own (`handle`): elsewhere signals are the
+    application's. A signal that is ignored stays ignored.
+    """
+
+    def __init__(self, stop: Event, handle: bool) -> None:
+        self._stop = stop
+        self._handle = handle and threading.current_thread() is threading.main_thread()
+        self._before: dict[int, Any] = {}
+
+    def __enter__(self) -> None:
+        if not self._handle:
+            return
+        loop = asyncio.get_running_loop()
+
+        def first(number: int, frame: object) -> None:
+            self._restore()
+            loop.call_soon_threadsafe(self._stop.set)
+
+        for number in (signal.SIGTERM, signal.SIGINT):
+            before = signal.getsignal(number)
+            if before not in (None, signal.SIG_IGN):
+                self._before[number] = before
+                signal.signal(number, first)
+
+    def __exit__(self, *_: object) -> None:
+        self._restore()
+
+    def _restore(self) -> None:
+        for number, before in self._before.items():
+            signal.signal(number, before)
+        self._before = {}
+
+
+def process_ends() -> bool:
+    """Whether the main thread has ended: what still runs elsewhere is to come to an end."""
+    return not threading.main_thread().is_alive()
 
 
 class Mailbox(Generic[T]):

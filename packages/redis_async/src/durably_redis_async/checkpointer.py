@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 from datetime import timedelta
 from typing import cast
@@ -17,7 +18,16 @@ from durably.records import Stored, decode, encode, in_order, parse_stored
 from durably.signals import EffectResultError, EffectTorn, Fenced
 from durably.values import BUDGET, LEASE, Entry, Pass, Recorded, Written
 
-from durably_redis_async._client import Redis, ResponseError, Script, check_client, patiently, register
+from durably_redis_async._client import (
+    Call,
+    Redis,
+    ResponseError,
+    Script,
+    check_client,
+    patiently,
+    register,
+    send_together,
+)
 from durably_redis_async._concurrency import Guard
 
 
@@ -126,9 +136,18 @@ class RedisCheckpointer:
 
     async def renew(self, holder: Pass, alive: timedelta = LEASE) -> bool:
         """One sign of life, worth `alive`; `False` if the claim is lost, released, or its budget spent."""
+        call = self.renewal(holder, alive)
+        return bool(await call.script(call.keys, call.args))
+
+    def renewal(self, holder: Pass, alive: timedelta = LEASE) -> Call:
+        """`renew` as a call, to be sent with others by `together`."""
         check_duration("alive", alive)
         keys, args = scripts.still_here(self.namespace, holder, milliseconds(alive), self._ttl)
-        return bool(await self.still_here(keys, args))
+        return Call(self.still_here, keys, args, bool)
+
+    async def together(self, calls: Sequence[Call]) -> list[object]:
+        """The answers of calls, one round trip per client; an error stands in the place of its answer."""
+        return await send_together(calls)
 
     async def release(self, holder: Pass) -> None:
         """Give the claim back; silent if it is lost."""

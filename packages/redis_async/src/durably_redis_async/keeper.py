@@ -1,13 +1,14 @@
-"""Keeps every pass of a worker alive: renews claim and delivery together, several times per lease.
+"""Keeps every pass of a worker alive: renews claims and deliveries together, several times per lease.
 
-One loop for all passes. A pass whose claim is lost, whose budget is spent, or that nobody could renew in time is
-refused at its next step and asked to stop, before its lease ends.
+One loop for all passes, one round trip for all that are due. A pass whose claim is lost, whose budget is spent, or
+that nobody could renew in time is refused at its next step and asked to stop, before its lease ends.
 """
 
 from __future__ import annotations
 
 import logging
 import time
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 from datetime import timedelta
 from typing import Any
@@ -16,6 +17,7 @@ from durably.values import Delivery, Pass
 
 from durably_redis_async._concurrency import Event, Guard, Nursery, Slots, Work, wait_for
 from durably_redis_async.interfaces import Durable
+from durably_redis_async.renewing import renew_all
 from durably_redis_async.run import Run
 
 _log = logging.getLogger("durably.worker")
@@ -37,18 +39,23 @@ class Held:
     budget_ends: float
     renew_at: float
     lasts_until: float
-    work: Work | None = None
+    work: Work = field(default_factory=Work)
     why: str | None = None
     gone: bool = False
-    turn: Slots = field(default_factory=lambda: Slots(1))
+    renewing: bool = False
 
     def stop(self, why: str) -> None:
         """Refuse the pass's further steps, and ask it to stop."""
         if self.why is None:
             self.why = why
             self.run.lose()
-        if self.work is not None:
-            self.work.cancel()
+            _log.warning(
+                "a pass over workflow %r is given up: %s (it runs in %s)",
+                self.holder.workflow,
+                why,
+                self.work.name,
+            )
+        self.work.cancel()
 
 
 class Keeper:
@@ -61,10 +68,15 @@ class Keeper:
         self.tick = max(_SHORTEST_TICK, min(self.every / 2, budget.total_seconds() / 10, _LONGEST_TICK))
         self.ended = Event()
         self._held: set[Held] = set()
+        self._closed = False
         self._guard = Guard()
+        self._turn = Slots(1)
+        self._renewing = False
 
-    def hold(self, holder: Pass, delivery: Delivery, run: Run, budget: timedelta, since: float) -> Held:
-        """Keep a pass whose claim was asked for at `since` (monotonic seconds)."""
+    def hold(
+        self, holder: Pass, delivery: Delivery, run: Run, budget: timedelta, since: float
+    ) -> Held | None:
+        """Keep a pass whose claim was asked for at `since` (monotonic seconds); `None` once the worker leaves."""
         held = Held(
             holder,
             delivery,
@@ -74,51 +86,76 @@ class Keeper:
             lasts_until=since + self.lease.total_seconds(),
         )
         with self._guard:
+            if self._closed:
+                return None
             self._held.add(held)
         return held
 
-    async def let_go(self, held: Held) -> Delivery:
-        """Keep a pass no longer, and return its delivery under the name it has now."""
+    async def let_go(self, held: Held) -> Delivery | None:
+        """Keep a pass no longer. Its delivery under the name it has now, or `None` if it was let go before."""
         with self._guard:
+            if held.gone:
+                return None
             held.gone = True
             self._held.discard(held)
-        await held.turn.acquire()
-        held.turn.release()
+            renewing = held.renewing
+        if renewing:
+            await self._turn.acquire()
+            self._turn.release()
         return held.delivery
+
+    def close(self) -> list[Held]:
+        """Keep no further passes; those that are kept."""
+        with self._guard:
+            self._closed = True
+            return list(self._held)
 
     async def keep(self) -> None:
         """The loop, until `ended` is set."""
-        async with Nursery() as nursery:
+        async with Nursery(self.ended) as nursery:
             while not await wait_for(self.ended, self.tick):
                 now = time.monotonic()
                 with self._guard:
                     held_now = list(self._held)
-                for held in held_now:
-                    self._look_at(held, now, nursery)
+                due = [held for held in held_now if self._is_due(held, now)]
+                if due and not self._renewing:
+                    self._renewing = True
+                    nursery.start(self._renew, due)
 
-    def _look_at(self, held: Held, now: float, nursery: Nursery) -> None:
+    def _is_due(self, held: Held, now: float) -> bool:
         if now >= held.budget_ends:
             held.stop("its budget is spent")
         elif now >= held.lasts_until - self.every / 2:
             held.stop("its lease could not be renewed in time")
-        elif now >= held.renew_at and held.why is None:
-            held.renew_at = now + self.every
-            nursery.start(self._renew, held)
+        return held.why is None and now >= held.renew_at
 
-    async def _renew(self, held: Held) -> None:
-        if not await held.turn.acquire(self.every):
-            return
+    async def _renew(self, due: Sequence[Held]) -> None:
+        await self._turn.acquire()
+        since = time.monotonic()
         try:
-            since = time.monotonic()
-            if held.gone:
-                return
-            if not await self.durable.checkpointer.renew(held.holder, self.lease):
-                held.stop("its claim is another's, or its budget is spent")
-                return
-            held.delivery = await self.durable.scheduler.extend(held.delivery, self.lease)
-            held.lasts_until = since + self.lease.total_seconds()
-        except Exception as error:
-            held.renew_at = time.monotonic() + self.every / 4
-            _log.warning("workflow %r could not be renewed, trying again: %r", held.holder.workflow, error)
+            with self._guard:
+                batch = [held for held in due if not held.gone]
+                for held in batch:
+                    held.renewing = True
+            answers = await renew_all(
+                self.durable, [(held.holder, held.delivery) for held in batch], self.lease
+            )
+            for held, answer in zip(batch, answers, strict=True):
+                self._note(held, answer, since)
         finally:
-            held.turn.release()
+            with self._guard:
+                for held in due:
+                    held.renewing = False
+            self._turn.release()
+            self._renewing = False
+
+    def _note(self, held: Held, answer: Delivery | Exception | None, since: float) -> None:
+        if isinstance(answer, Delivery):
+            held.delivery = answer
+            held.renew_at = since + self.every
+            held.lasts_until = since + self.lease.total_seconds()
+        elif answer is None:
+            held.stop("its claim is another's, or its budget is spent")
+        else:
+            held.renew_at = time.monotonic() + self.every / 4
+            _log.warning("workflow %r could not be renewed, trying again: %r", held.holder.workflow, answer)

@@ -17,7 +17,7 @@ from durably.durations import check_duration, check_idle, check_moment, millisec
 from durably.keys import answers_key, check_id, check_namespace, receipts_key, schedule_key
 from durably.values import LEASE, Delivery, now_utc
 
-from durably_redis_async._client import Redis, Script, check_client, register
+from durably_redis_async._client import Call, Redis, Script, check_client, register
 from durably_redis_async._concurrency import sleep
 
 POLL = timedelta(milliseconds=50)
@@ -120,19 +120,19 @@ class RedisSetScheduler:
 
     async def extend(self, delivery: Delivery, within: timedelta) -> Delivery:
         """Hide the delivery for `within` from now, and return it under its new receipt; as it is if it is not held."""
-        check_duration("within", within)
-        receipt = await self.keep(
-            self._all,
-            [
-                delivery.workflow,
-                delivery.receipt,
-                milliseconds(within),
-                self._moment(),
-                uuid4().hex,
-                queue.ANSWERS,
-            ],
-        )
-        return delivery if receipt is None else Delivery(delivery.workflow, str(receipt))
+        call = self.extension(delivery, within)
+        extended: Delivery = call.answer(await call.script(call.keys, call.args))
+        return extended
+
+    def extension(self, delivery: Delivery, within: timedelta) -> Call:
+        """`extend` as a call, to be sent with others."""
+        hidden = milliseconds(check_duration("within", within))
+        request = (delivery.workflow, delivery.receipt, hidden, self._moment(), uuid4().hex, queue.ANSWERS)
+
+        def answer(receipt: object) -> Delivery:
+            return delivery if receipt is None else Delivery(delivery.workflow, str(receipt))
+
+        return Call(self.keep, self._all, request, answer)
 
     async def cancel(self, workflow: str) -> None:
         """Drop `workflow`, whatever its score means now."""

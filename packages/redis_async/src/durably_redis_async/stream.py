@@ -18,6 +18,7 @@ from durably.keys import cancelled_key, check_id, check_namespace, ready_key, sl
 from durably.values import LEASE, Delivery
 
 from durably_redis_async._client import (
+    Call,
     Redis,
     ResponseError,
     Script,
@@ -203,9 +204,16 @@ class RedisStreamScheduler:
 
     async def extend(self, delivery: Delivery, within: timedelta) -> Delivery:
         """A sign of life: the idle clock starts again. The delivery keeps its name."""
-        check_duration("within", within)
-        await self.hold([self.ready_key], [self.group, self.consumer, delivery.receipt])
+        call = self.extension(delivery, within)
+        await call.script(call.keys, call.args)
         return delivery
+
+    def extension(self, delivery: Delivery, within: timedelta) -> Call:
+        """`extend` as a call, to be sent with others."""
+        check_duration("within", within)
+        return Call(
+            self.hold, [self.ready_key], [self.group, self.consumer, delivery.receipt], lambda _: delivery
+        )
 
     async def cancel(self, workflow: str) -> None:
         """Drop every wakeup of `workflow`: the sleeper first, then its entries, `scan` read per call."""

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import AsyncIterator, Callable
+from dataclasses import dataclass
 from datetime import datetime, timedelta
-from typing import TypeVar
+from typing import Protocol, TypeVar
 
 from durably.durations import check_duration
 from durably.values import now_utc
@@ -15,6 +16,25 @@ In = TypeVar("In")
 
 Sink = Returning[[AsyncIterator[In]], None]
 """Consumes a stream of events to its end."""
+
+
+class Stopping(Protocol):
+    """Says whether it is time to stop: an event, for example."""
+
+    def is_set(self) -> bool:
+        """Whether it is."""
+        ...
+
+
+@dataclass(frozen=True)
+class AnySet:
+    """Set as soon as one of several is."""
+
+    of: tuple[Stopping, ...]
+
+    def is_set(self) -> bool:
+        """Whether one is."""
+        return any(one.is_set() for one in self.of)
 
 
 def from_sink(step: Returning[[In], None]) -> Sink[In]:
