@@ -17,7 +17,8 @@ nox.options.reuse_existing_virtualenvs = True
 os.environ.setdefault("UV_PYTHON_DOWNLOADS", "never")
 
 ROOT = Path(__file__).parent
-PACKAGES = ["packages/core", "packages/redis_async"]
+PACKAGES = ["packages/core", "packages/redis_async", "packages/redis_sync"]
+IMPORTS = ["durably", "durably_redis_async", "durably_redis_sync"]
 SERVERS = ["embedded", "redis-8.2"]
 """The servers of the default tests: what everybody has, and one real Redis."""
 
@@ -31,21 +32,33 @@ TEST_TOOLS = [
     "rich",
 ]
 LINT_TOOLS = ["ruff==0.17.6"]
-TYPE_TOOLS = ["mypy==2.4.1", "nox", *TEST_TOOLS]
+TWIN_TOOLS = ["unasync==0.6.0", "tokenize-rt==6.2.0", "setuptools", *LINT_TOOLS]
+TYPE_TOOLS = ["mypy==2.4.1", "nox", *TWIN_TOOLS, *TEST_TOOLS]
 FLOOR = 95
 """The least branch coverage of each import package, in percent."""
 
 
 def _editable(session: nox.Session) -> None:
-    session.install("-e", "packages/core[embedded]", "-e", "packages/redis_async[hiredis]")
+    session.install(
+        *("-e", "packages/core[embedded]", "-e", "packages/redis_async[hiredis]"),
+        *("-e", "packages/redis_sync[celery]"),
+    )
 
 
 @nox.session
 def lint(session: nox.Session) -> None:
-    """Format and lint."""
-    session.install(*LINT_TOOLS)
+    """Format and lint, and a look whether the twin is current."""
+    session.install(*TWIN_TOOLS)
     session.run("ruff", "format", "--check", ".")
     session.run("ruff", "check", ".")
+    session.run("python", "twin.py", "--check")
+
+
+@nox.session
+def twin(session: nox.Session) -> None:
+    """Generate the blocking twin from its source; `-- --check` compares only."""
+    session.install(*TWIN_TOOLS)
+    session.run("python", "twin.py", *session.posargs)
 
 
 @nox.session
@@ -53,15 +66,15 @@ def types(session: nox.Session) -> None:
     """mypy --strict over packages, tests and examples."""
     session.install(*TYPE_TOOLS)
     _editable(session)
-    session.run("mypy", "-p", "durably", "-p", "durably_redis_async")
-    session.run("mypy", "tests", "docs/examples", "noxfile.py")
+    session.run("mypy", *(word for name in IMPORTS for word in ("-p", name)))
+    session.run("mypy", "tests", "docs/examples", "noxfile.py", "twin.py")
 
 
 @nox.session
 @nox.parametrize("server", SERVERS)
 def tests(session: nox.Session, server: str) -> None:
     """The tests against one server, with branch coverage."""
-    session.install(*TEST_TOOLS)
+    session.install(*TEST_TOOLS, *TWIN_TOOLS)
     _editable(session)
     data = str(Path(session.create_tmp()).resolve() / f"coverage-{server}")
     env = {"DURABLY_TEST_SERVER": server, "COVERAGE_FILE": data}
@@ -69,7 +82,7 @@ def tests(session: nox.Session, server: str) -> None:
     if session.posargs:
         return
     session.run("coverage", "combine", "-q", env=env, silent=True)
-    for package in ("durably", "durably_redis_async"):
+    for package in IMPORTS:
         session.run(
             "coverage",
             "report",
@@ -113,7 +126,11 @@ def wheels(session: nox.Session) -> None:
     built = _build(session)
     by_name = {wheel.name.split("-")[0]: wheel for wheel in built}
     session.install(*TEST_TOOLS)
-    session.install(f"{by_name['durably']}[embedded]", f"{by_name['durably_redis_async']}[hiredis]")
+    session.install(
+        f"{by_name['durably']}[embedded]",
+        f"{by_name['durably_redis_async']}[hiredis]",
+        f"{by_name['durably_redis_sync']}[celery]",
+    )
     apart = Path(session.create_tmp()).resolve() / "apart"
     shutil.rmtree(apart, ignore_errors=True)
     shutil.copytree(ROOT / "tests", apart / "tests")

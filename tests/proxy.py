@@ -1,10 +1,14 @@
-"""A proxy in front of a server: swallows the reply to a chosen command and cuts the connection, or cuts them all."""
+"""A proxy in front of a server: swallows the reply to a chosen command and cuts the connection, or cuts them all.
+
+It runs on a thread of its own, so that tests of both flavours use it alike.
+"""
 
 from __future__ import annotations
 
 import asyncio
 import contextlib
-from collections.abc import AsyncIterator
+import threading
+from collections.abc import Iterator
 
 from durably.embedded import EmbeddedServer
 
@@ -19,6 +23,10 @@ class Proxy:
         self._doomed: bytes | None = None
         self._writers: set[asyncio.StreamWriter] = set()
         self._running: set[asyncio.Task[None]] = set()
+        self._loop: asyncio.AbstractEventLoop | None = None
+        self._stop: asyncio.Event | None = None
+        self._listening = threading.Event()
+        self._thread = threading.Thread(target=lambda: asyncio.run(self._serve()), daemon=True)
 
     @property
     def url(self) -> str:
@@ -31,11 +39,44 @@ class Proxy:
 
     def cut(self) -> None:
         """Cut every connection."""
+        if self._loop is not None:
+            self._loop.call_soon_threadsafe(self._abort)
+
+    def start(self) -> None:
+        """Listen."""
+        self._thread.start()
+        assert self._listening.wait(10), "the proxy does not listen"
+
+    def end(self) -> None:
+        """Cut everything and stop listening."""
+        if self._loop is not None and self._stop is not None:
+            self._loop.call_soon_threadsafe(self._stop.set)
+        self._thread.join(10)
+
+    def _abort(self) -> None:
         for writer in list(self._writers):
             writer.transport.abort()
 
-    async def handle(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
-        """One client."""
+    async def _serve(self) -> None:
+        self._loop = asyncio.get_running_loop()
+        self._stop = asyncio.Event()
+        listening = await asyncio.start_server(self._accept, "127.0.0.1", 0)
+        self.port = listening.sockets[0].getsockname()[1]
+        self._listening.set()
+        await self._stop.wait()
+        listening.close()
+        self._abort()
+        for running in list(self._running):
+            running.cancel()
+        await asyncio.gather(*self._running, return_exceptions=True)
+        await listening.wait_closed()
+
+    def _accept(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        running = asyncio.ensure_future(self._handle(reader, writer))
+        self._running.add(running)
+        running.add_done_callback(self._running.discard)
+
+    async def _handle(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         there, back = await asyncio.open_connection("127.0.0.1", self.upstream)
         self._writers |= {writer, back}
         drop = False
@@ -70,29 +111,13 @@ class Proxy:
                 self._writers.discard(one)
                 one.transport.abort()
 
-    def accept(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
-        """Handle a client until it goes."""
-        running = asyncio.ensure_future(self.handle(reader, writer))
-        self._running.add(running)
-        running.add_done_callback(self._running.discard)
 
-    async def close(self) -> None:
-        """Cut everything and wait for it."""
-        self.cut()
-        for running in list(self._running):
-            running.cancel()
-        await asyncio.gather(*self._running, return_exceptions=True)
-
-
-@contextlib.asynccontextmanager
-async def serving(server: EmbeddedServer) -> AsyncIterator[Proxy]:
+@contextlib.contextmanager
+def serving(server: EmbeddedServer) -> Iterator[Proxy]:
     """A proxy in front of `server`."""
     proxy = Proxy(server.port)
-    listening = await asyncio.start_server(proxy.accept, "127.0.0.1", 0)
-    proxy.port = listening.sockets[0].getsockname()[1]
+    proxy.start()
     try:
         yield proxy
     finally:
-        listening.close()
-        await proxy.close()
-        await listening.wait_closed()
+        proxy.end()

@@ -14,8 +14,8 @@ from durably_redis_async import (
     RedisSetScheduler,
     RedisStreamScheduler,
 )
-from redis.asyncio import Redis
-from support import client as connect
+from support_async import Redis
+from support_async import client as connect
 
 
 @pytest.fixture

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-import asyncio
 from datetime import datetime, timedelta, timezone
+from functools import partial
 from typing import Any
 
 import pytest
@@ -11,6 +11,7 @@ from durably_redis_async import INBOX, Contended, Fenced, Pass, Unencodable, cla
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from support import ms
+from support_async import sleep, together
 
 FALSY: list[object] = [None, 0, "", [], {}, False]
 
@@ -37,7 +38,7 @@ async def test_history_tells_the_time_of_the_winning_write(checkpointer: Any) ->
     holder = await claimed(checkpointer, "w")
     await checkpointer.record(holder, "a", 1)
     first = (await checkpointer.history("w"))["a"]
-    await asyncio.sleep(0.005)
+    await sleep(0.005)
     await checkpointer.record(holder, "a", 2)
     assert (await checkpointer.history("w"))["a"] == first
     assert first.at.utcoffset() == timedelta(0)
@@ -45,7 +46,7 @@ async def test_history_tells_the_time_of_the_winning_write(checkpointer: Any) ->
 
 
 async def test_only_one_of_many_claims_wins(checkpointer: Any) -> None:
-    got = await asyncio.gather(*(checkpointer.claim("w") for _ in range(20)))
+    got = await together(*(lambda: checkpointer.claim("w") for _ in range(20)))
     assert len([one for one in got if one is not None]) == 1
     with pytest.raises(Contended):
         await claimed(checkpointer, "w")
@@ -63,14 +64,14 @@ async def test_tokens_rise_strictly(checkpointer: Any) -> None:
 async def test_a_claim_lapses_without_a_sign_of_life(checkpointer: Any) -> None:
     await claimed(checkpointer, "w", ms(60_000), ms(40))
     assert await checkpointer.claim("w") is None
-    await asyncio.sleep(0.06)
+    await sleep(0.06)
     assert await checkpointer.claim("w") is not None
 
 
 async def test_a_claim_lapses_at_the_end_of_its_budget_however_often_renewed(checkpointer: Any) -> None:
     holder = await claimed(checkpointer, "w", ms(80), ms(60_000))
     assert await checkpointer.renew(holder)
-    await asyncio.sleep(0.1)
+    await sleep(0.1)
     assert not await checkpointer.renew(holder)
     assert await checkpointer.claim("w") is not None
 
@@ -78,7 +79,7 @@ async def test_a_claim_lapses_at_the_end_of_its_budget_however_often_renewed(che
 async def test_renewing_keeps_a_claim(checkpointer: Any) -> None:
     holder = await claimed(checkpointer, "w", ms(60_000), ms(80))
     for _ in range(5):
-        await asyncio.sleep(0.03)
+        await sleep(0.03)
         assert await checkpointer.renew(holder, ms(80))
     assert await checkpointer.claim("w") is None
 
@@ -86,13 +87,13 @@ async def test_renewing_keeps_a_claim(checkpointer: Any) -> None:
 async def test_extending_never_brings_a_budget_forward(checkpointer: Any) -> None:
     holder = await claimed(checkpointer, "w", ms(60_000), ms(60_000))
     assert await checkpointer.extend(holder, ms(1), ms(60_000))
-    await asyncio.sleep(0.01)
+    await sleep(0.01)
     assert await checkpointer.renew(holder)
 
 
 async def test_extending_revives_a_claim_that_lapsed_and_was_not_taken(checkpointer: Any) -> None:
     holder = await claimed(checkpointer, "w", ms(20), ms(20))
-    await asyncio.sleep(0.04)
+    await sleep(0.04)
     assert await checkpointer.extend(holder, ms(60_000), ms(60_000))
     assert await checkpointer.claim("w") is None
 
@@ -109,7 +110,7 @@ async def test_nothing_revives_a_claim_that_was_given_back(checkpointer: Any) ->
 async def test_below_the_fence_everything_is_refused_and_nothing_moves(checkpointer: Any) -> None:
     old = await claimed(checkpointer, "w", ms(20), ms(20))
     await checkpointer.record(old, "a", 1)
-    await asyncio.sleep(0.04)
+    await sleep(0.04)
     new = await claimed(checkpointer, "w", ms(60_000), ms(60))
     before = await checkpointer.history("w")
     for key in ("a", "b"):
@@ -120,17 +121,17 @@ async def test_below_the_fence_everything_is_refused_and_nothing_moves(checkpoin
     await checkpointer.release(old)
     assert await checkpointer.history("w") == before
     assert await checkpointer.claim("w") is None
-    await asyncio.sleep(0.08)
+    await sleep(0.08)
     assert (await claimed(checkpointer, "w")).token > new.token
 
 
 async def test_a_record_is_a_sign_of_life_but_not_past_the_budget(checkpointer: Any) -> None:
     holder = await claimed(checkpointer, "w", ms(250), ms(80))
     for n in range(4):
-        await asyncio.sleep(0.04)
+        await sleep(0.04)
         await checkpointer.record(holder, f"s{n}", n)
         assert await checkpointer.claim("w") is None
-    await asyncio.sleep(0.15)
+    await sleep(0.15)
     assert await checkpointer.claim("w") is not None
 
 
@@ -186,7 +187,7 @@ async def test_messages_get_distinct_keys_that_sort_in_the_order_of_appending(ch
         keys.append(entry.key)
     assert all(key.startswith(INBOX) for key in keys)
     assert keys == sorted(set(keys))
-    many = await asyncio.gather(*(checkpointer.append("w", n) for n in range(20)))
+    many = await together(*(partial(checkpointer.append, "w", n) for n in range(20)))
     assert len({one.key for one in many} | set(keys)) == 32
 
 

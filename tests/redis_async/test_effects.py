@@ -18,8 +18,8 @@ from durably_redis_async import (
     claimed,
     resume,
 )
-from redis.asyncio import Redis
 from support import ms
+from support_async import Redis
 
 
 @dataclass

@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-import asyncio
 from typing import Any
 
 import pytest
-from durably_redis_async import Fenced, Graph, Unsurvivable, WiringError, claimed, run_durably
+from durably_redis_async import Fenced, Graph, InputNeeded, Unsurvivable, WiringError, claimed, run_durably
+from support_async import Event, sleep, wait
 
 
 def diamond(runs: list[str]) -> Any:
@@ -15,12 +15,12 @@ def diamond(runs: list[str]) -> Any:
 
     async def double(n: int) -> int:
         runs.append("double")
-        await asyncio.sleep(0.02)
+        await sleep(0.02)
         return n * 2
 
     async def triple(n: int) -> int:
         runs.append("triple")
-        await asyncio.sleep(0.02)
+        await sleep(0.02)
         return n * 3
 
     async def add(a: int, b: int) -> int:
@@ -44,17 +44,22 @@ async def test_a_graph_runs_and_what_is_recorded_is_not_run_again(checkpointer: 
 
 async def test_siblings_run_side_by_side(checkpointer: Any) -> None:
     graph = Graph()
-    met = asyncio.Barrier(2)
+    left, right = Event(), Event()
 
-    async def meet() -> int:
-        async with asyncio.timeout(5):
-            await met.wait()
+    async def meet_right() -> int:
+        left.set()
+        assert await wait(right, 5)
+        return 1
+
+    async def meet_left() -> int:
+        right.set()
+        assert await wait(left, 5)
         return 1
 
     async def add(a: int, b: int) -> int:
         return a + b
 
-    compiled = graph.compile(graph.node("c", add, graph.node("a", meet), graph.node("b", meet)))
+    compiled = graph.compile(graph.node("c", add, graph.node("a", meet_right), graph.node("b", meet_left)))
     assert await run_durably(compiled, checkpointer, await claimed(checkpointer, "w")) == 2
 
 
@@ -66,28 +71,43 @@ async def test_dependents_are_given_what_is_recorded_and_start_after_it(checkpoi
     assert "double" not in runs
 
 
-async def test_a_failure_stops_the_others_and_is_raised(checkpointer: Any) -> None:
+async def test_a_failure_is_raised_when_its_siblings_have_ended_and_nothing_new_starts(
+    checkpointer: Any,
+) -> None:
     graph = Graph()
-    stopped = asyncio.Event()
+    ended = Event()
+    added: list[int] = []
 
     async def fails() -> int:
-        await asyncio.sleep(0.01)
         raise LookupError("no")
 
     async def waits() -> int:
         try:
-            await asyncio.sleep(30)
+            await sleep(0.1)
         finally:
-            stopped.set()
+            ended.set()
         return 1
 
     async def add(a: int, b: int) -> int:
+        added.append(a + b)
         return a + b
 
-    compiled = graph.compile(graph.node("c", add, graph.node("a", fails), graph.node("b", waits)))
+    compiled = graph.compile(graph.node("c", add, graph.node("b", waits), graph.node("a", fails)))
     with pytest.raises(LookupError):
         await run_durably(compiled, checkpointer, await claimed(checkpointer, "w"))
-    assert stopped.is_set()
+    assert ended.is_set() and added == []
+
+
+async def test_a_node_may_be_interrupted_like_any_step(checkpointer: Any) -> None:
+    graph = Graph()
+
+    async def waits() -> int:
+        raise InputNeeded("go")
+
+    with pytest.raises(InputNeeded):
+        await run_durably(
+            graph.compile(graph.node("a", waits)), checkpointer, await claimed(checkpointer, "w")
+        )
 
 
 @pytest.mark.parametrize("result", [(1, 2), {1: 2}, object(), float("nan"), {"a": (1,)}], ids=repr)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Iterator
 from typing import Any
 
 import pytest
@@ -16,14 +16,14 @@ from durably_redis_async import (
     now_utc,
 )
 from proxy import Proxy, serving
-from redis.asyncio import Redis
-from support import client as connect
 from support import ms
+from support_async import Redis
+from support_async import client as connect
 
 
 @pytest.fixture
-async def proxy(server: EmbeddedServer) -> AsyncIterator[Proxy]:
-    async with serving(server) as started:
+def proxy(server: EmbeddedServer) -> Iterator[Proxy]:
+    with serving(server) as started:
         yield started
 
 
@@ -53,17 +53,17 @@ async def store(far: Redis, namespace: str) -> RedisCheckpointer:
     return made
 
 
-async def lost(proxy: Proxy, call: Any, command: str = "evalsha") -> Any:
+async def lost(proxy: Proxy, call: Any, *args: Any, command: str = "evalsha") -> Any:
     """Make `call` while the reply to its script is lost once."""
     before = proxy.swallowed
     proxy.swallow_next(command)
-    answer = await call
+    answer = await call(*args)
     assert proxy.swallowed == before + 1, "the reply was not lost"
     return answer
 
 
 async def test_a_claim_is_not_held_by_another_when_it_was_us(proxy: Proxy, store: RedisCheckpointer) -> None:
-    holder = await lost(proxy, store.claim("w"))
+    holder = await lost(proxy, store.claim, "w")
     assert holder is not None
     assert (await store.record(holder, "a", 1)).first
     assert await store.claim("w") is None
@@ -71,31 +71,31 @@ async def test_a_claim_is_not_held_by_another_when_it_was_us(proxy: Proxy, store
 
 async def test_a_record_is_still_the_first(proxy: Proxy, store: RedisCheckpointer) -> None:
     holder = await claimed(store, "w")
-    assert (await lost(proxy, store.record(holder, "a", 1))).first
+    assert (await lost(proxy, store.record, holder, "a", 1)).first
     assert len(await store.load("w")) == 1
 
 
 async def test_extend_renew_and_release_still_hold(proxy: Proxy, store: RedisCheckpointer) -> None:
     holder = await claimed(store, "w")
-    assert await lost(proxy, store.extend(holder, ms(600_000)))
-    assert await lost(proxy, store.renew(holder))
-    await lost(proxy, store.release(holder))
+    assert await lost(proxy, store.extend, holder, ms(600_000))
+    assert await lost(proxy, store.renew, holder)
+    await lost(proxy, store.release, holder)
     assert await store.claim("w") is not None
 
 
 async def test_a_message_is_filed_once(proxy: Proxy, store: RedisCheckpointer) -> None:
-    entry = await lost(proxy, store.append("w", "hello"))
+    entry = await lost(proxy, store.append, "w", "hello")
     assert await store.load("w") == {entry.key: "hello"}
 
 
 async def test_a_value_is_supplied_once(proxy: Proxy, store: RedisCheckpointer) -> None:
-    assert await lost(proxy, store.supply("w", "go", 1)) == 1
+    assert await lost(proxy, store.supply, "w", "go", 1) == 1
 
 
 async def test_discard_still_reports_its_count(proxy: Proxy, store: RedisCheckpointer) -> None:
     await store.supply("w", "a", 1)
     await store.supply("w", "b", 1)
-    assert await lost(proxy, store.discard("w")) == 2
+    assert await lost(proxy, store.discard, "w") == 2
     assert await store.load("w") == {}
 
 
@@ -105,7 +105,7 @@ async def test_an_effect_runs_once(
     holder = await claimed(store, "w")
     effect = LuaEffect("return tostring(redis.call('INCR', KEYS[1]))", (f"{namespace}:{{w}}:n",))
     await far.script_load(store.transaction(effect.source).source)
-    assert await lost(proxy, store.transact(holder, "a", effect)) == 1
+    assert await lost(proxy, store.transact, holder, "a", effect) == 1
     assert await far.get(f"{namespace}:{{w}}:n") == "1"
 
 
@@ -118,7 +118,7 @@ async def test_an_effect_that_tears_says_so_though_the_reply_is_lost(
     effect = LuaEffect("redis.call('INCR', KEYS[1]) error('half way')", (f"{namespace}:{{w}}:n",))
     await far.script_load(store.transaction(effect.source).source)
     with pytest.raises(EffectTorn, match="half way"):
-        await lost(proxy, store.transact(holder, "a", effect))
+        await lost(proxy, store.transact, holder, "a", effect)
     assert await far.get(f"{namespace}:{{w}}:n") == "1"
 
 
@@ -128,19 +128,19 @@ async def test_the_set_still_holds_what_it_held_under_the_name_it_returns(
     queue = RedisSetScheduler(far, namespace, lease=ms(60_000))
     for script in (queue.take, queue.keep, queue.finish, queue.suspend, queue.ring, queue.drop):
         await far.script_load(script.source)
-    await lost(proxy, queue.make_ready("w"))
-    delivery = await lost(proxy, queue.next_ready(ms(5)))
+    await lost(proxy, queue.make_ready, "w")
+    delivery = await lost(proxy, queue.next_ready, ms(5))
     assert delivery is not None, "the wakeup was taken, and nobody was told"
-    held = await lost(proxy, queue.extend(delivery, ms(60_000)))
+    held = await lost(proxy, queue.extend, delivery, ms(60_000))
     assert held.receipt != delivery.receipt
     assert float(held.receipt) == await far.zscore(queue.schedule_key, "w")
-    await lost(proxy, queue.wake_at(held, now_utc() - ms(5)))
+    await lost(proxy, queue.wake_at, held, now_utc() - ms(5))
     again = await queue.next_ready(ms(5))
     assert again is not None
-    await lost(proxy, queue.done(again))
+    await lost(proxy, queue.done, again)
     assert await far.zcard(queue.schedule_key) == 0
     await queue.make_ready("w")
-    await lost(proxy, queue.cancel("w"))
+    await lost(proxy, queue.cancel, "w")
     assert await queue.next_ready(ms(5)) is None
 
 
@@ -149,20 +149,20 @@ async def test_the_streams_scripts_answer_the_same(proxy: Proxy, far: Redis, nam
     await queue.prepare()
     for script in (queue.move, queue.suspend, queue.hold, queue.answer, queue.mark_cancelled, queue.trimmer):
         await far.script_load(script.source)
-    await lost(proxy, queue.make_ready("w"), "xadd")
+    await lost(proxy, queue.make_ready, "w", command="xadd")
     first = await queue.next_ready(ms(5))
     assert first is not None
-    await lost(proxy, queue.extend(first, ms(60_000)))
-    await lost(proxy, queue.wake_at(first, now_utc() - ms(5)))
+    await lost(proxy, queue.extend, first, ms(60_000))
+    await lost(proxy, queue.wake_at, first, now_utc() - ms(5))
     assert await far.zcard(queue.sleeping_key) == 1
-    await lost(proxy, queue.wake_due(now_utc()))
+    await lost(proxy, queue.wake_due, now_utc())
     assert await far.zcard(queue.sleeping_key) == 0
     found = 0
     while (delivery := await queue.next_ready(ms(5))) is not None:
         found += 1
-        await lost(proxy, queue.done(delivery))
+        await lost(proxy, queue.done, delivery)
     assert found in (1, 2), "one wakeup, and the one repeat of make_ready that is allowed"
     await queue.make_ready("w")
-    await lost(proxy, queue.cancel("w"))
+    await lost(proxy, queue.cancel, "w")
     assert await queue.next_ready(ms(5)) is None
-    await lost(proxy, queue.trim())
+    await lost(proxy, queue.trim)

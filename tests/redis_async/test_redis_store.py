@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-import asyncio
 import re
 from datetime import timedelta
+from functools import partial
 from typing import Any
 
 import pytest
@@ -25,10 +25,10 @@ from durably_redis_async import (
     now_utc,
     resume,
 )
-from redis.asyncio import Redis
 from redis.exceptions import ResponseError
-from support import client as connect
-from support import ms
+from support import ms, same
+from support_async import Redis, sleep, together
+from support_async import client as connect
 
 
 @pytest.fixture
@@ -54,7 +54,7 @@ async def test_the_wire_format_is_the_documented_one(store: RedisCheckpointer, r
 async def test_tokens_rise_across_the_expiry_of_the_claims_key(redis: Redis, namespace: str) -> None:
     store = RedisCheckpointer(redis, namespace, ttl=ms(10))
     holder = await claimed(store, "w", ms(10), ms(10))
-    await asyncio.sleep(0.06)
+    await sleep(0.06)
     assert not await redis.exists(store.pass_key("w"))
     assert (await claimed(store, "w")).token > holder.token
     with pytest.raises(Fenced):
@@ -64,10 +64,10 @@ async def test_tokens_rise_across_the_expiry_of_the_claims_key(redis: Redis, nam
 async def test_no_expiry_cuts_a_live_claim_short(redis: Redis, namespace: str) -> None:
     store = RedisCheckpointer(redis, namespace, ttl=ms(10))
     holder = await claimed(store, "w")
-    await asyncio.sleep(0.05)
+    await sleep(0.05)
     assert await store.claim("w") is None
     await store.record(holder, "a", 1)
-    await asyncio.sleep(0.05)
+    await sleep(0.05)
     assert await store.claim("w") is None
     assert await store.renew(holder)
 
@@ -75,7 +75,7 @@ async def test_no_expiry_cuts_a_live_claim_short(redis: Redis, namespace: str) -
 async def test_an_expired_claims_holder_writes_nothing(redis: Redis, namespace: str) -> None:
     store = RedisCheckpointer(redis, namespace, ttl=ms(5))
     holder = await claimed(store, "w", ms(5), ms(5))
-    await asyncio.sleep(0.05)
+    await sleep(0.05)
     with pytest.raises(Fenced):
         await store.record(holder, "a", 1)
     assert not await redis.exists(store.hash_key("w"))
@@ -84,14 +84,15 @@ async def test_an_expired_claims_holder_writes_nothing(redis: Redis, namespace: 
 async def test_the_servers_own_errors_reach_the_caller(store: RedisCheckpointer, redis: Redis) -> None:
     holder = await claimed(store, "w")
     await redis.set(store.hash_key("w"), "text")
-    for call in (
-        store.record(holder, "a", 1),
-        store.supply("w", "a", 1),
-        store.append("w", 1),
-        store.load("w"),
-    ):
+    calls: list[Any] = [
+        partial(store.record, holder, "a", 1),
+        partial(store.supply, "w", "a", 1),
+        partial(store.append, "w", 1),
+        partial(store.load, "w"),
+    ]
+    for call in calls:
         with pytest.raises(ResponseError, match="WRONGTYPE"):
-            await call
+            await call()
     assert await redis.get(store.hash_key("w")) == "text"
 
 
@@ -209,7 +210,7 @@ async def test_a_wide_fan_out_waits_its_turn_for_a_connection(server: EmbeddedSe
         async def effect() -> int:
             return 1
 
-        got = await asyncio.gather(*(run.step(f"s{n}", effect, lambda value: value) for n in range(150)))
+        got = await together(*(partial(run.step, f"s{n}", effect, same) for n in range(150)))
         return len(got)
 
     assert await resume(await claimed(store, "w"), store, body) == Completed(150)

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-import asyncio
 import contextlib
 from datetime import timedelta
+from functools import partial
 from typing import Any
 
 import pytest
@@ -23,13 +23,10 @@ from durably_redis_async import (
     extending,
     resume,
 )
-from support import ms
+from support import ms, same
+from support_async import sleep, together
 
 HOUR = timedelta(hours=1)
-
-
-def same(value: object) -> Any:
-    return value
 
 
 class Count:
@@ -91,7 +88,7 @@ async def test_a_sleep_records_its_deadline_once(checkpointer: Any) -> None:
     first = await once(checkpointer, body)
     assert isinstance(first, Sleeping) and first.key == "nap"
     assert await once(checkpointer, body) == first
-    await asyncio.sleep(0.08)
+    await sleep(0.08)
     assert await once(checkpointer, body) == Completed("up")
 
 
@@ -148,32 +145,10 @@ async def test_names_are_used_once_and_never_the_inboxs(checkpointer: Any) -> No
 
 async def test_a_result_that_cannot_be_recorded_names_its_step(checkpointer: Any) -> None:
     async def body(run: Run) -> object:
-        return await run.step("lock", Count(asyncio.Lock()), same)
+        return await run.step("lock", Count(object()), same)
 
     with pytest.raises(Unencodable, match="'lock'"):
         await once(checkpointer, body)
-
-
-async def test_a_record_is_written_however_often_the_step_is_cancelled_meanwhile() -> None:
-    class Slow(MemoryCheckpointer):
-        async def record(self, holder: Pass, key: str, value: object) -> Any:
-            await asyncio.sleep(0.05)
-            return await super().record(holder, key, value)
-
-    checkpointer = Slow()
-
-    async def body(run: Run) -> object:
-        return await run.step("a", Count(1), same)
-
-    holder = await claimed(checkpointer, "w")
-    running = asyncio.create_task(resume(holder, checkpointer, body))
-    await asyncio.sleep(0.01)
-    for _ in range(3):
-        running.cancel()
-        await asyncio.sleep(0.005)
-    with pytest.raises(asyncio.CancelledError):
-        await running
-    assert await checkpointer.load("w") == {"a": 1}
 
 
 async def _except_exception(run: Run) -> object:
@@ -194,22 +169,15 @@ async def _finally(run: Run) -> object:
     try:
         return await run.awaiting("go", same)
     finally:
-        await asyncio.sleep(0)
-
-
-async def _timeout(run: Run) -> object:
-    async with asyncio.timeout(5):
-        return await run.awaiting("go", same)
+        await sleep(0)
 
 
 async def _sibling(run: Run) -> object:
-    async with asyncio.TaskGroup() as group:
-        group.create_task(run.awaiting("go", same))
-        group.create_task(run.sleep("nap", HOUR))
+    await together(partial(run.awaiting, "go", same), partial(run.sleep, "nap", HOUR))
     return "went on"
 
 
-@pytest.mark.parametrize("body", [_except_exception, _suppressed, _finally, _timeout])
+@pytest.mark.parametrize("body", [_except_exception, _suppressed, _finally])
 async def test_a_suspension_goes_through_ordinary_handlers(checkpointer: Any, body: Any) -> None:
     assert await once(checkpointer, body) == Blocked(waiting=("go",))
 
@@ -221,10 +189,9 @@ async def test_the_soonest_sleep_of_several_branches_wins(checkpointer: Any) -> 
 
 async def test_every_wait_of_several_branches_is_told(checkpointer: Any) -> None:
     async def body(run: Run) -> None:
-        async with asyncio.TaskGroup() as group:
-            group.create_task(run.awaiting("a", same))
-            group.create_task(run.awaiting("b", same))
-            group.create_task(run.receive("c"))
+        await together(
+            partial(run.awaiting, "a", same), partial(run.awaiting, "b", same), partial(run.receive, "c")
+        )
 
     assert await once(checkpointer, body) == Blocked(waiting=("a", "b"), listening=("c",))
 
@@ -234,9 +201,7 @@ async def test_a_failure_beats_a_suspension(checkpointer: Any) -> None:
         raise LookupError("no")
 
     async def body(run: Run) -> None:
-        async with asyncio.TaskGroup() as group:
-            group.create_task(run.awaiting("a", same))
-            group.create_task(run.step("b", boom, same))
+        await together(partial(run.awaiting, "a", same), partial(run.step, "b", boom, same))
 
     with pytest.raises(LookupError):
         await once(checkpointer, body)
@@ -250,8 +215,12 @@ async def test_a_bare_except_is_no_way_to_finish(checkpointer: Any) -> None:
             pass
         return "finished"
 
-    async def gathered(run: Run) -> object:
-        return await asyncio.gather(run.awaiting("go", same), return_exceptions=True)
+    async def beside(run: Run) -> object:
+        try:
+            await together(partial(run.awaiting, "go", same), partial(run.awaiting, "stay", same))
+        except BaseExceptionGroup:
+            return "finished"
+        return "went on"
 
     async def returned(run: Run) -> object:
         try:
@@ -259,7 +228,7 @@ async def test_a_bare_except_is_no_way_to_finish(checkpointer: Any) -> None:
         finally:
             return "finished"  # noqa: B012
 
-    for body in (bare, gathered, returned):
+    for body in (bare, beside, returned):
         with pytest.raises(Swallowed, match="go"):
             await once(checkpointer, body)
 
@@ -274,28 +243,6 @@ async def test_a_lost_claim_wins_over_everything(checkpointer: Any) -> None:
 
     with pytest.raises(Fenced):
         await once(checkpointer, body)
-
-
-async def test_a_branch_that_outlives_its_body_leaves_no_deadline_without_a_wakeup(
-    checkpointer: Any,
-) -> None:
-    left: list[asyncio.Future[Any]] = []
-
-    async def body(run: Run) -> None:
-        async def late() -> None:
-            await asyncio.sleep(0.02)
-            await run.sleep("late", ms(1))
-
-        left.append(asyncio.ensure_future(late()))
-        left.append(asyncio.ensure_future(run.sleep("soon", ms(5))))
-        await asyncio.sleep(0)
-        await run.awaiting("go", same)
-
-    outcome = await once(checkpointer, body)
-    done = await asyncio.gather(*left, return_exceptions=True)
-    assert isinstance(done[0], Fenced)
-    assert isinstance(outcome, Sleeping) and outcome.key == "soon"
-    assert "late" not in await checkpointer.load("w")
 
 
 async def test_within_extends_the_claim_once_it_does_not_last_that_long() -> None:

@@ -6,9 +6,9 @@ from typing import Any
 
 import pytest
 from durably_redis_async import Delivery, RedisStreamScheduler
-from redis.asyncio import Redis
 from redis.exceptions import ResponseError
 from support import ms
+from support_async import Redis
 
 
 @pytest.fixture

@@ -12,7 +12,7 @@ from durably.signals import Unencodable
 from durably.values import Pass
 from durably.wiring import Unsurvivable, WiringError, check_wiring, survives
 
-from durably_redis_async._concurrency import Mailbox, Nursery, Returning
+from durably_redis_async._concurrency import CANCELLED, Mailbox, Nursery, Returning
 from durably_redis_async.interfaces import Checkpointer
 
 __all__ = ["Compiled", "CompiledGraph", "Graph", "Node", "Unsurvivable", "WiringError", "run_durably"]
@@ -107,7 +107,9 @@ class CompiledGraph(Generic[Out]):
             call, needs = self.nodes[name]
             try:
                 result = await call(*(results[one] for one in needs))
-            except Exception as error:
+            except CANCELLED:
+                raise
+            except BaseException as error:
                 landed.put((name, None, error))
             else:
                 landed.put((name, result, None))

@@ -14,6 +14,7 @@ from uuid import uuid4
 
 from durably import queue_scripts as queue
 from durably.durations import check_duration, check_idle, check_moment, milliseconds
+from durably.fresh import fresh, renew_at_fork
 from durably.keys import answers_key, check_id, check_namespace, receipts_key, schedule_key
 from durably.values import LEASE, Delivery, now_utc
 
@@ -48,13 +49,14 @@ class RedisSetScheduler:
     keep: Script = _script()
     ring: Script = _script()
     drop: Script = _script()
-    taker: str = field(default_factory=lambda: uuid4().hex, init=False, repr=False, compare=False)
+    taker: str = field(default_factory=fresh, init=False, repr=False, compare=False)
 
     def __post_init__(self) -> None:
         check_client(self.redis)
         check_namespace(self.namespace)
         check_duration("a lease", self.lease)
         check_duration("poll", self.poll)
+        renew_at_fork(self, "taker")
         self.take = register(self.redis, queue.SET_TAKE)
         self.finish = register(self.redis, queue.SET_FINISH)
         self.suspend = register(self.redis, queue.SET_SUSPEND)

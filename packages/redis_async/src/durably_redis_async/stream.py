@@ -14,6 +14,7 @@ from uuid import uuid4
 
 from durably import queue_scripts as queue
 from durably.durations import check_duration, check_idle, milliseconds
+from durably.fresh import fresh, renew_at_fork
 from durably.keys import cancelled_key, check_id, check_namespace, ready_key, sleeping_key
 from durably.values import LEASE, Delivery
 
@@ -47,7 +48,7 @@ class RedisStreamScheduler:
 
     `redis` must be built with `decode_responses=True`. `namespace`: text without braces. `group`: the consumer group
     that all workers of one kind share. `batch`: how many sleepers one call wakes. `consumer`: this worker's name, of
-    its own. `lease`: how long a delivery may go without a sign of life. `scan`: how many entries `cancel` reads at
+    its own (a forked process gets a new one, unless you chose it). `lease`: how long a delivery may go without a sign of life. `scan`: how many entries `cancel` reads at
     once. Raises `ValueError` or `TypeError` for what does not fit.
     """
 
@@ -55,7 +56,7 @@ class RedisStreamScheduler:
     namespace: str = "workflow"
     group: str = "workers"
     batch: int = 100
-    consumer: str = field(default_factory=lambda: uuid4().hex)
+    consumer: str = field(default_factory=fresh)
     lease: timedelta = LEASE
     scan: int = 500
     scanned: list[str] = field(default_factory=lambda: ["0-0"])
@@ -78,6 +79,7 @@ class RedisStreamScheduler:
         for name, number in (("batch", self.batch), ("scan", self.scan)):
             if isinstance(number, bool) or not isinstance(number, int) or number < 1:
                 raise ValueError(f"{name} must be 1 or more, not {number!r}")
+        renew_at_fork(self, "consumer")
         self.move = register(self.redis, queue.STREAM_MOVE)
         self.suspend = register(self.redis, queue.STREAM_SUSPEND)
         self.hold = register(self.redis, queue.STREAM_HOLD)

@@ -1,0 +1,289 @@
+"""How this flavour waits. Written by hand, one per flavour, with the same exports and call shapes."""
+
+from __future__ import annotations
+
+import contextvars
+import itertools
+import queue
+import signal
+import threading
+import time
+from collections.abc import Callable
+from types import TracebackType
+from typing import Any, Generic, ParamSpec, TypeVar
+
+__all__ = [
+    "CANCELLED",
+    "Draining",
+    "Event",
+    "Guard",
+    "Mailbox",
+    "Nursery",
+    "Returning",
+    "Slots",
+    "Work",
+    "process_ends",
+    "shielded",
+    "sleep",
+    "wait_for",
+]
+
+P = ParamSpec("P")
+T = TypeVar("T")
+
+Returning = Callable[P, T]
+"""A call that gives a `T` in this flavour's way."""
+
+CANCELLED: tuple[type[BaseException], ...] = ()
+"""What a cancelled wait raises here: a thread cannot be cancelled."""
+
+Event = threading.Event
+sleep = time.sleep
+
+_numbers = itertools.count(1)
+
+
+def wait_for(event: Event, timeout: float | None) -> bool:
+    """Wait until `event` is set, for `timeout` seconds at most; whether it is set."""
+    return event.wait(timeout)
+
+
+class Guard:
+    """Keeps shared state whole while threads use it."""
+
+    def __init__(self) -> None:
+        self._lock = threading.Lock()
+
+    def __enter__(self) -> None:
+        self._lock.acquire()
+
+    def __exit__(self, *_: object) -> None:
+        self._lock.release()
+
+
+class _Deferring:
+    """Lets a Ctrl-C or SIGTERM wait for the end of a block in the main thread; the second one does not wait."""
+
+    def __init__(self) -> None:
+        self._before: dict[int, Any] = {}
+        self._came: tuple[int, Any] | None = None
+
+    def __enter__(self) -> None:
+        for number in (signal.SIGINT, signal.SIGTERM):
+            before = signal.getsignal(number)
+            if callable(before):
+                self._before[number] = before
+                signal.signal(number, self._note)
+
+    def _note(self, number: int, frame: Any) -> None:
+        if self._came is not None:
+            self._before[number](number, frame)
+        self._came = (number, frame)
+
+    def __exit__(self, *_: object) -> None:
+        for number, before in self._before.items():
+            signal.signal(number, before)
+        if self._came is not None:
+            number, frame = self._came
+            self._before[number](number, frame)
+
+
+def shielded(call: Callable[P, T], *args: P.args, **kwargs: P.kwargs) -> T:
+    """Run a call to its end even if a Ctrl-C comes meanwhile; then let it be heard. A second one is heard at once."""
+    if threading.current_thread() is not threading.main_thread():
+        return call(*args, **kwargs)
+    with _Deferring():
+        return call(*args, **kwargs)
+
+
+class Slots:
+    """At most `limit` at once."""
+
+    def __init__(self, limit: int) -> None:
+        self._free = threading.Semaphore(limit)
+
+    def acquire(self, timeout: float | None = None) -> bool:
+        """Take one, waiting `timeout` seconds at most; whether it was taken."""
+        return self._free.acquire(timeout=timeout)
+
+    def release(self) -> None:
+        """Give one back."""
+        self._free.release()
+
+
+class Work:
+    """A call that can be asked to stop. A thread cannot be made to: what runs in it is refused its next step."""
+
+    def __init__(self) -> None:
+        self._stopped = False
+        self._thread: threading.Thread | None = None
+
+    @property
+    def name(self) -> str:
+        """What it runs in."""
+        return f"thread {self._thread.name}" if self._thread is not None else "nothing"
+
+    def run(self, call: Callable[P, object], *args: P.args, **kwargs: P.kwargs) -> None:
+        """Run the call to its end, unless `cancel` came before."""
+        if self._stopped:
+            return
+        self._thread = threading.current_thread()
+        call(*args, **kwargs)
+
+    def cancel(self) -> None:
+        """Ask it to stop."""
+        self._stopped = True
+
+
+class Nursery:
+    """Runs calls side by side, each on a thread, and ends when all have ended.
+
+    A failure sets the events given; failures come as a group. The threads are daemons, used again for further
+    calls, and end with the nursery. One that was abandoned and never ends does not keep the process from ending.
+    """
+
+    def __init__(self, *on_failure: Event) -> None:
+        self._on_failure = on_failure
+        self._calls: queue.SimpleQueue[Callable[[], object] | None] = queue.SimpleQueue()
+        self._changed = threading.Condition()
+        self._running = 0
+        self._threads = 0
+        self._abandoned = False
+        self._failures: list[BaseException] = []
+
+    def __enter__(self) -> Nursery:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> bool | None:
+        if error is not None:
+            self._tell()
+            if not isinstance(error, Exception):
+                self.abandon()
+        try:
+            self.settle(None)
+        except BaseException:
+            self._tell()
+            raise
+        finally:
+            for _ in range(self._threads):
+                self._calls.put(None)
+        with self._changed:
+            failures = list(self._failures)
+        leaving = [one for one in failures if isinstance(one, (KeyboardInterrupt, SystemExit))]
+        if leaving:
+            raise leaving[0]
+        if error is not None and not isinstance(error, Exception):
+            return None
+        if error is not None:
+            failures.insert(0, error)
+        if failures:
+            raise BaseExceptionGroup("failures side by side", failures)
+        return None
+
+    def start(self, call: Callable[P, object], *args: P.args, **kwargs: P.kwargs) -> None:
+        """Start a call."""
+        context = contextvars.copy_context()
+
+        def run() -> None:
+            context.run(call, *args, **kwargs)
+
+        with self._changed:
+            self._running += 1
+            spawn = self._running > self._threads
+            if spawn:
+                self._threads += 1
+        self._calls.put(run)
+        if spawn:
+            threading.Thread(target=self._serve, name=f"durably-{next(_numbers)}", daemon=True).start()
+
+    def _serve(self) -> None:
+        while (call := self._calls.get()) is not None:
+            try:
+                call()
+            except BaseException as error:
+                with self._changed:
+                    self._failures.append(error)
+                self._tell()
+            finally:
+                with self._changed:
+                    self._running -= 1
+                    self._changed.notify_all()
+                del call
+
+    def _tell(self) -> None:
+        for event in self._on_failure:
+            event.set()
+
+    def settle(self, timeout: float | None) -> bool:
+        """Wait until every call has ended or was abandoned, for `timeout` seconds at most; whether they have."""
+        with self._changed:
+            return self._changed.wait_for(lambda: self._running == 0 or self._abandoned, timeout)
+
+    def cancel(self) -> None:
+        """Ask every call to stop: here they run to their end."""
+
+    def abandon(self) -> None:
+        """Wait for no call any longer."""
+        with self._changed:
+            self._abandoned = True
+            self._changed.notify_all()
+
+
+class Draining:
+    """Sets `stop` at the first SIGTERM or SIGINT, for the length of a block. A second one does what it did before.
+
+    Only in the main thread, and only where `stop` is this block's own (`handle`): elsewhere signals are the
+    application's. A signal that is ignored stays ignored.
+    """
+
+    def __init__(self, stop: Event, handle: bool) -> None:
+        self._stop = stop
+        self._handle = handle and threading.current_thread() is threading.main_thread()
+        self._before: dict[int, Any] = {}
+
+    def __enter__(self) -> None:
+        if not self._handle:
+            return
+
+        def first(number: int, frame: object) -> None:
+            self._restore()
+            self._stop.set()
+
+        for number in (signal.SIGTERM, signal.SIGINT):
+            before = signal.getsignal(number)
+            if before not in (None, signal.SIG_IGN):
+                self._before[number] = before
+                signal.signal(number, first)
+
+    def __exit__(self, *_: object) -> None:
+        self._restore()
+
+    def _restore(self) -> None:
+        for number, before in self._before.items():
+            signal.signal(number, before)
+        self._before = {}
+
+
+def process_ends() -> bool:
+    """Whether the main thread has ended: what still runs elsewhere is to come to an end."""
+    return not threading.main_thread().is_alive()
+
+
+class Mailbox(Generic[T]):
+    """A queue between calls: `put` never waits, `get` does."""
+
+    def __init__(self) -> None:
+        self._items: queue.SimpleQueue[T] = queue.SimpleQueue()
+
+    def put(self, item: T) -> None:
+        """Add one."""
+        self._items.put(item)
+
+    def get(self, timeout: float | None = None) -> T | None:
+        """The oldest, waiting `timeout` seconds at most; `None` when none came."""
+        try:
+            return self._items.get(timeout=timeout)
+        except queue.Empty:
+            return None

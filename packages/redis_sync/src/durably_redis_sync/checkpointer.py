@@ -1,0 +1,237 @@
+# Generated from packages/redis_async/src/durably_redis_async/checkpointer.py by twin.py. Edit that file.
+"""A workflow's records as one Redis hash, its claim as another. Each guarantee is one script in `durably.lua`."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from datetime import timedelta
+from typing import cast
+from uuid import uuid4
+
+from durably import scripts
+from durably.codec import JSON, CheckpointCodec
+from durably.durations import check_duration, milliseconds
+from durably.effects import LuaEffect
+from durably.keys import check_id, check_key, check_namespace, pass_key, workflow_key
+from durably.lua import splice
+from durably.records import Stored, decode, encode, in_order, parse_stored
+from durably.signals import EffectResultError, EffectTorn, Fenced
+from durably.values import BUDGET, LEASE, Entry, Pass, Recorded, Written
+
+from durably_redis_sync._client import (
+    Call,
+    Redis,
+    ResponseError,
+    Script,
+    check_client,
+    patiently,
+    register,
+    send_together,
+)
+from durably_redis_sync._concurrency import Guard
+
+
+def _script() -> Script:
+    return field(init=False, repr=False, compare=False)  # type: ignore[no-any-return]
+
+
+@dataclass
+class RedisCheckpointer:
+    """Checkpoints in Redis.
+
+    `redis` must be built with `decode_responses=True`. `namespace` (text without braces) keeps the keys apart from
+    what else is in the database. `ttl` is how long records live after the last write: it must exceed the longest
+    wait of any workflow here. `codec` says how values are recorded, and every process that shares the namespace must
+    use the same. Raises `ValueError` or `TypeError` for what does not fit.
+
+    A write returns when the server has accepted it; what the server then loses is up to its own settings.
+    """
+
+    redis: Redis
+    namespace: str = "workflow"
+    ttl: timedelta = timedelta(days=1)
+    codec: CheckpointCodec[str] = JSON
+    take: Script = _script()
+    stretch: Script = _script()
+    still_here: Script = _script()
+    write: Script = _script()
+    offer: Script = _script()
+    file_away: Script = _script()
+    forget: Script = _script()
+    hand_back: Script = _script()
+    transactions: dict[str, Script] = field(default_factory=dict, init=False, repr=False, compare=False)
+    guard: Guard = field(default_factory=Guard, init=False, repr=False, compare=False)
+
+    def __post_init__(self) -> None:
+        check_client(self.redis)
+        check_namespace(self.namespace)
+        check_duration("ttl", self.ttl)
+        self.take = register(self.redis, scripts.TAKE)
+        self.stretch = register(self.redis, scripts.STRETCH)
+        self.still_here = register(self.redis, scripts.STILL_HERE)
+        self.write = register(self.redis, scripts.WRITE)
+        self.offer = register(self.redis, scripts.OFFER)
+        self.file_away = register(self.redis, scripts.FILE_AWAY)
+        self.forget = register(self.redis, scripts.FORGET)
+        self.hand_back = register(self.redis, scripts.HAND_BACK)
+
+    def hash_key(self, workflow: str) -> str:
+        """The key of a workflow's records."""
+        return workflow_key(self.namespace, workflow)
+
+    def pass_key(self, workflow: str) -> str:
+        """The key of a workflow's claim."""
+        return pass_key(self.namespace, workflow)
+
+    def transaction(self, source: str) -> Script:
+        """The script that runs the effect `source`, built once per source."""
+        with self.guard:
+            known = self.transactions.get(source)
+            if known is None:
+                known = register(self.redis, splice(scripts.TRANSACT, source))
+                self.transactions[source] = known
+        return known
+
+    @property
+    def _ttl(self) -> int:
+        return milliseconds(self.ttl)
+
+    def _stored(self, workflow: str) -> list[tuple[str, Stored]]:
+        check_id(workflow)
+        key = self.hash_key(workflow)
+        fields = patiently(lambda: self.redis.hgetall(key))
+        return in_order(workflow, cast(dict[str, str], fields))
+
+    def load(self, workflow: str) -> dict[str, object]:
+        """Every recorded step, in the order of first recording. Raises `Undecodable` naming a step it cannot read."""
+        stored = self._stored(workflow)
+        return {key: decode(self.codec, workflow, key, one.encoding) for key, one in stored}
+
+    def history(self, workflow: str) -> dict[str, Written]:
+        """The same, with the server's time of each write."""
+        stored = self._stored(workflow)
+        return {
+            key: Written(decode(self.codec, workflow, key, one.encoding), one.written) for key, one in stored
+        }
+
+    def claim(self, workflow: str, budget: timedelta = BUDGET, alive: timedelta = LEASE) -> Pass | None:
+        """The right to run one pass of at most `budget`, with a sign of life every `alive`; `None` while it is held."""
+        check_id(workflow)
+        check_duration("a budget", budget)
+        check_duration("alive", alive)
+        keys, args = scripts.take(
+            self.namespace, workflow, milliseconds(budget), milliseconds(alive), self._ttl, uuid4().hex
+        )
+        token = self.take(keys, args)
+        return None if token is None else Pass(workflow, int(token))
+
+    def extend(self, holder: Pass, budget: timedelta, alive: timedelta = LEASE) -> bool:
+        """Let the claim's budget end `budget` from now or later; `False` if the claim is lost or was released."""
+        check_duration("a budget", budget)
+        check_duration("alive", alive)
+        keys, args = scripts.stretch(
+            self.namespace, holder, milliseconds(budget), milliseconds(alive), self._ttl
+        )
+        return bool(self.stretch(keys, args))
+
+    def renew(self, holder: Pass, alive: timedelta = LEASE) -> bool:
+        """One sign of life, worth `alive`; `False` if the claim is lost, released, or its budget spent."""
+        call = self.renewal(holder, alive)
+        return bool(call.script(call.keys, call.args))
+
+    def renewal(self, holder: Pass, alive: timedelta = LEASE) -> Call:
+        """`renew` as a call, to be sent with others by `together`."""
+        check_duration("alive", alive)
+        keys, args = scripts.still_here(self.namespace, holder, milliseconds(alive), self._ttl)
+        return Call(self.still_here, keys, args, bool)
+
+    def together(self, calls: Sequence[Call]) -> list[object]:
+        """The answers of calls, one round trip per client; an error stands in the place of its answer."""
+        return send_together(calls)
+
+    def release(self, holder: Pass) -> None:
+        """Give the claim back; silent if it is lost."""
+        keys, args = scripts.hand_back(self.namespace, holder, self._ttl)
+        self.hand_back(keys, args)
+
+    def record(self, holder: Pass, key: str, value: object) -> Recorded:
+        """Record a step, once. Raises `Fenced` if the claim is lost, `Unencodable` for a value that cannot be kept."""
+        check_key(key)
+        encoding = encode(self.codec, holder.workflow, key, value)
+        back = decode(self.codec, holder.workflow, key, encoding)
+        keys, args = scripts.write(self.namespace, holder, key, encoding, self._ttl)
+        try:
+            stored = self.write(keys, args)
+        except ResponseError as error:
+            if scripts.refusal(str(error))[0] == "FENCED":
+                raise Fenced(holder.workflow) from None
+            raise
+        if stored is None:
+            return Recorded(back, True)
+        earlier = parse_stored(holder.workflow, key, stored).encoding
+        if earlier == encoding:
+            return Recorded(back, True)
+        return Recorded(decode(self.codec, holder.workflow, key, earlier), False)
+
+    def transact(self, holder: Pass, key: str, effect: LuaEffect) -> object:
+        """Run `effect` in the server and record its result, in one step, at most once over all passes.
+
+        Raises `Fenced` if the claim is lost; `EffectTorn` if it failed after a write of its own, now or in an earlier
+        pass; `EffectResultError` if it returned something other than text and wrote nothing; and the effect's own
+        error, which is the server's, if it failed before any write.
+        """
+        check_key(key)
+        if not isinstance(effect, LuaEffect):
+            raise TypeError(f"the effect of step {key!r} must be a LuaEffect, not {type(effect).__name__}")
+        keys, args = scripts.transact(self.namespace, holder, key, self._ttl, effect.keys, effect.args)
+        run = self.transaction(effect.source)
+        try:
+            before, text = run(keys, args)
+        except ResponseError as error:
+            code, message = scripts.refusal(str(error))
+            if code == "FENCED":
+                raise Fenced(holder.workflow) from None
+            if code == "TORN":
+                raise EffectTorn(holder.workflow, key, message) from None
+            if code == "NOTTEXT":
+                raise EffectResultError(
+                    f"step {key!r} of workflow {holder.workflow!r}: {message}; return the result's encoding"
+                ) from None
+            raise
+        encoding = parse_stored(holder.workflow, key, text).encoding if before else text
+        return decode(self.codec, holder.workflow, key, encoding)
+
+    def clear_torn(self, workflow: str, key: str) -> bool:
+        """Let a torn step run again, once an operator has put right what it left; whether it was torn."""
+        check_id(workflow)
+        check_key(key)
+        field_name = f"torn:{key}"
+        where = self.pass_key(workflow)
+        return bool(patiently(lambda: self.redis.hdel(where, field_name)))
+
+    def supply(self, workflow: str, key: str, value: object) -> object:
+        """Record a value that the workflow waits for at `key`; returns what is recorded now: the first one stands."""
+        check_id(workflow)
+        check_key(key)
+        encoding = encode(self.codec, workflow, key, value)
+        back = decode(self.codec, workflow, key, encoding)
+        keys, args = scripts.offer(self.namespace, workflow, key, encoding, self._ttl)
+        stored = self.offer(keys, args)
+        if stored is None:
+            return back
+        return decode(self.codec, workflow, key, parse_stored(workflow, key, stored).encoding)
+
+    def append(self, workflow: str, value: object) -> Entry:
+        """File a message in the workflow's inbox."""
+        check_id(workflow)
+        encoding = encode(self.codec, workflow, "inbox", value)
+        back = decode(self.codec, workflow, "inbox", encoding)
+        keys, args = scripts.file_away(self.namespace, workflow, encoding, self._ttl, uuid4().hex)
+        return Entry(str(self.file_away(keys, args)), back)
+
+    def discard(self, workflow: str) -> int:
+        """Remove every record, and fence a pass in flight; returns how many records there were."""
+        check_id(workflow)
+        keys, args = scripts.forget(self.namespace, workflow, self._ttl, uuid4().hex)
+        return int(self.forget(keys, args))

@@ -1,0 +1,44 @@
+# Generated from packages/redis_async/src/durably_redis_async/durable.py by twin.py. Edit that file.
+"""A store and a queue side by side."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Generic, TypeVar
+
+from durably.keys import check_id
+from durably.values import Entry
+
+from durably_redis_sync.interfaces import Checkpointer, Scheduler
+
+Effect = TypeVar("Effect")
+
+
+@dataclass(frozen=True)
+class SplitDurable(Generic[Effect]):
+    """Two stores, two writes. A value is recorded first and the wakeup queued after it; a deletion cancels first.
+
+    A process that dies between the two leaves a value without its wakeup: send it again (the first value stands),
+    or make the workflow ready.
+    """
+
+    checkpointer: Checkpointer[Effect]
+    scheduler: Scheduler
+
+    def arrive(self, workflow: str, key: str, value: object) -> object:
+        """Supply `value` under `key` and ask for a pass; returns what is recorded now."""
+        stands = self.checkpointer.supply(workflow, key, value)
+        self.scheduler.make_ready(workflow)
+        return stands
+
+    def deliver(self, workflow: str, value: object) -> Entry:
+        """Append a message and ask for a pass."""
+        entry = self.checkpointer.append(workflow, value)
+        self.scheduler.make_ready(workflow)
+        return entry
+
+    def delete(self, workflow: str) -> int:
+        """Cancel `workflow`, then discard its records; returns how many there were."""
+        check_id(workflow)
+        self.scheduler.cancel(workflow)
+        return self.checkpointer.discard(workflow)

@@ -1,0 +1,106 @@
+# Generated from packages/redis_async/src/durably_redis_async/resume.py by twin.py. Edit that file.
+"""One pass: call the body from the top, and say what it came to."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Iterator
+from datetime import datetime
+from typing import Any, TypeVar
+
+from durably.outcomes import Outcome
+from durably.signals import Fenced, InputNeeded, MessageNeeded, ScheduledWakeup, Suspended, Swallowed
+from durably.values import Blocked, Completed, Pass, Sleeping, now_utc
+
+from durably_redis_sync._concurrency import CANCELLED, Returning, sleep
+from durably_redis_sync.interfaces import Checkpointer
+from durably_redis_sync.run import Extend, Run, extending
+
+T = TypeVar("T")
+
+Body = Returning[[Run], T]
+"""A workflow: an ordinary function of a `Run`."""
+
+LEAVING: tuple[type[BaseException], ...] = (*CANCELLED, KeyboardInterrupt, SystemExit, GeneratorExit)
+"""What ends a pass from outside: it is no verdict on the workflow."""
+
+_SETTLE = 30.0
+"""How long a pass waits for writes that branches of its body still have under way, in seconds."""
+
+
+def resume(
+    holder: Pass,
+    checkpointer: Checkpointer[Any],
+    body: Body[T],
+    *,
+    extend: Extend | None = None,
+    now: Callable[[], datetime] = now_utc,
+) -> Outcome[T]:
+    """Run one pass of `body` under the claim `holder`, and return what it came to.
+
+    Raises `Fenced` if the claim was lost, over everything else; then what the body raised (out of an exception group:
+    the one failure, or the failures without the suspensions); `Swallowed` if it caught a suspension and returned.
+    """
+    recorded = checkpointer.load(holder.workflow)
+    return finish(Run(holder, checkpointer, recorded, extend or extending(checkpointer), now), body)
+
+
+def finish(run: Run, body: Body[T]) -> Outcome[T]:
+    """Call `body` with `run`, as `resume` does."""
+    try:
+        value = body(run)
+    except LEAVING:
+        run.end()
+        raise
+    except BaseException as error:
+        _settle(run)
+        return _verdict(run, error)
+    _settle(run)
+    if run.lost:
+        raise Fenced(run.workflow)
+    if run.reached:
+        raise Swallowed(run.workflow, tuple(run.reached))
+    return Completed(value)
+
+
+def _settle(run: Run) -> None:
+    """Let no new step begin, and wait for the writes under way: a deadline that is recorded gets its wakeup."""
+    run.end()
+    until = time.monotonic() + _SETTLE
+    while run.writing and time.monotonic() < until:
+        sleep(0.001)
+
+
+def _leaves(error: BaseException) -> Iterator[BaseException]:
+    if isinstance(error, BaseExceptionGroup):
+        for one in error.exceptions:
+            yield from _leaves(one)
+    else:
+        yield error
+
+
+def _verdict(run: Run, error: BaseException) -> Sleeping | Blocked:
+    leaves = list(_leaves(error))
+    if run.lost or any(isinstance(one, Fenced) for one in leaves):
+        run.lose()
+        raise Fenced(run.workflow) from error
+    failures = [one for one in leaves if not isinstance(one, Suspended)]
+    if len(failures) == 1:
+        raise failures[0]
+    if failures:
+        assert isinstance(error, BaseExceptionGroup)
+        waits, rest = error.split(Suspended)
+        raise error if waits is None or rest is None else rest
+    raised = [one for one in leaves if isinstance(one, Suspended)]
+    return _waits([*run.reached, *(one for one in raised if one not in run.reached)])
+
+
+def _waits(reached: list[Suspended]) -> Sleeping | Blocked:
+    sleeps = [one for one in reached if isinstance(one, ScheduledWakeup)]
+    if sleeps:
+        soonest = min(sleeps, key=lambda one: one.due)
+        return Sleeping(soonest.key, soonest.due)
+    return Blocked(
+        waiting=tuple(dict.fromkeys(one.key for one in reached if isinstance(one, InputNeeded))),
+        listening=tuple(dict.fromkeys(one.key for one in reached if isinstance(one, MessageNeeded))),
+    )

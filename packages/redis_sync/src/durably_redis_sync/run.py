@@ -1,0 +1,267 @@
+# Generated from packages/redis_async/src/durably_redis_async/run.py by twin.py. Edit that file.
+"""What a body works with: named steps, each recorded once, and waits. See `docs/guarantees.md` for what they promise."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from datetime import datetime, timedelta
+from typing import Any, TypeVar
+
+from durably.durations import check_duration
+from durably.keys import check_key
+from durably.signals import Fenced, InputNeeded, MessageNeeded, ScheduledWakeup, Suspended
+from durably.values import INBOX, LEASE, Entry, Pass, Recorded, now_utc
+
+from durably_redis_sync._concurrency import Guard, Returning, shielded
+from durably_redis_sync.interfaces import Checkpointer
+
+T = TypeVar("T")
+S = TypeVar("S", bound=Suspended)
+
+Parse = Callable[[object], T]
+"""Makes a step's type true: takes the recorded value, returns a `T` or raises."""
+
+Extend = Returning[[Pass, timedelta], bool]
+"""Makes sure that a claim lasts for so long from now; `False` if the claim is lost."""
+
+
+def extending(
+    checkpointer: Checkpointer[Any],
+    granted: timedelta | None = None,
+    alive: timedelta | None = None,
+    now: Callable[[], datetime] = now_utc,
+) -> Extend:
+    """An `Extend` over one claim, which asks the store only when the claim does not already last that long.
+
+    `granted` is what the claim was taken for, counted from this call; unset, nothing is assumed. `alive` is the worth
+    of the sign of life that an extension is (default `LEASE`). Build one per pass.
+    """
+    if granted is not None:
+        check_duration("granted", granted)
+    worth = LEASE if alive is None else check_duration("alive", alive)
+    guard = Guard()
+    lasts = [now() + granted] if granted is not None else []
+
+    def extend(holder: Pass, budget: timedelta) -> bool:
+        check_duration("within", budget)
+        until = now() + budget
+        with guard:
+            if lasts and until <= lasts[0]:
+                return True
+        if not checkpointer.extend(holder, budget, worth):
+            return False
+        with guard:
+            lasts[:] = [max([until, *lasts])]
+        return True
+
+    return extend
+
+
+@dataclass(eq=False)
+class Run:
+    """One pass over a workflow's body. Made by `resume` and the worker; a body only calls its methods.
+
+    A name may be used once per pass, and names in `inbox:` are the store's.
+    """
+
+    holder: Pass
+    checkpointer: Checkpointer[Any]
+    recorded: dict[str, object]
+    extend: Extend
+    now: Callable[[], datetime] = now_utc
+    reached: list[Suspended] = field(default_factory=list, init=False, repr=False)
+    lost: bool = field(default=False, init=False, repr=False)
+    ended: bool = field(default=False, init=False, repr=False)
+    writing: int = field(default=0, init=False, repr=False)
+    _used: set[str] = field(default_factory=set, init=False, repr=False)
+    _guard: Guard = field(default_factory=Guard, init=False, repr=False)
+
+    @property
+    def workflow(self) -> str:
+        """The workflow's id."""
+        return self.holder.workflow
+
+    def step(
+        self, key: str, effect: Returning[[], object], parse: Parse[T], *, within: timedelta | None = None
+    ) -> T:
+        """Run `effect` and record what it returns, unless `key` is recorded; either way hand it back through `parse`.
+
+        The effect runs at least once: a process that dies between the effect and its record leaves no record. Once
+        the effect has returned, the record is written even if this call is cancelled meanwhile. `within` is how long
+        the step may take where that is more than the pass's budget. Raises `Fenced` if the pass has lost its
+        workflow, `Unencodable` if the codec cannot carry the result, and what effect and parse raise.
+        """
+        self._use(key)
+        return parse(self._perform(key, effect, within))
+
+    def transact(self, key: str, effect: object, parse: Parse[T], *, within: timedelta | None = None) -> T:
+        """Run `effect` inside the store, in one step with its record: at most once over all passes.
+
+        For Redis it is a `LuaEffect`. Raises `Fenced`, `EffectTorn`, and the effect's own error.
+        """
+        self._use(key)
+        if self._has(key):
+            return parse(self.recorded[key])
+        self._check_holding()
+        self._cover(within)
+
+        def write() -> object:
+            return self.checkpointer.transact(self.holder, key, effect)
+
+        self._begin(checked=True)
+        return parse(shielded(self._write, key, write))
+
+    def sleep(self, key: str, duration: timedelta) -> None:
+        """Wait for `duration`, counted from the first time a pass came here: the deadline is recorded."""
+        check_duration("a sleep", duration)
+        self._use(key)
+        if self._has(key):
+            due = _deadline(key, self.recorded[key])
+            if self.now() < due:
+                raise self._note(ScheduledWakeup(key, due))
+            return
+        reached: list[ScheduledWakeup] = []
+
+        def note(recorded: object) -> None:
+            due = _deadline(key, recorded)
+            if self.now() < due:
+                reached.append(self._note(ScheduledWakeup(key, due)))
+
+        self._begin(checked=True)
+        self._record(key, (self.now() + duration).isoformat(), note)
+        if reached:
+            raise reached[0]
+
+    def awaiting(self, key: str, parse: Parse[T]) -> T:
+        """The value that somebody supplies under `key` (with `arrive`); waits for it as long as it takes."""
+        self._use(key)
+        if not self._has(key):
+            self._check_holding()
+            raise self._note(InputNeeded(key))
+        return parse(self.recorded[key])
+
+    def receive(self, key: str, *, after: str | None = None, limit: int | None = None) -> tuple[Entry, ...]:
+        """The inbox's messages past the key `after`, at most `limit`, at least one: waits for it as long as it takes.
+
+        Which messages were taken is a recorded step, so a replay sees the same ones.
+        """
+        return self._read(key, after, limit, waits=True)
+
+    def pending(self, key: str, *, after: str | None = None, limit: int | None = None) -> tuple[Entry, ...]:
+        """The same without the wait: an empty tuple if there is no message, and that is recorded too."""
+        return self._read(key, after, limit, waits=False)
+
+    def _read(self, key: str, after: str | None, limit: int | None, *, waits: bool) -> tuple[Entry, ...]:
+        if limit is not None and (isinstance(limit, bool) or not isinstance(limit, int) or limit < 1):
+            raise ValueError(f"limit must be 1 or more, not {limit!r}")
+        if after is not None and not isinstance(after, str):
+            raise TypeError(f"after must be a message's key, not {after!r}")
+        self._use(key)
+        available = self._messages(after)[:limit]
+        if self._has(key):
+            bound = self.recorded[key]
+        else:
+            self._check_holding()
+            if not available and waits:
+                raise self._note(MessageNeeded(key))
+            self._begin(checked=True)
+            bound = self._record(key, available[-1].key if available else after)
+        if bound is not None and not isinstance(bound, str):
+            raise ValueError(f"step {key!r} is recorded as {bound!r}, which is no read of the inbox")
+        return tuple(one for one in available if bound is not None and one.key <= bound)
+
+    def lose(self) -> None:
+        """Refuse every further step: the pass is no longer the workflow's."""
+        self.lost = True
+
+    def end(self) -> None:
+        """Let no further step begin: the pass is about to say what it came to."""
+        with self._guard:
+            self.ended = True
+
+    def _messages(self, after: str | None) -> list[Entry]:
+        with self._guard:
+            known = list(self.recorded.items())
+        messages = [Entry(key, value) for key, value in known if key.startswith(INBOX)]
+        return [one for one in messages if after is None or one.key > after]
+
+    def _use(self, key: str) -> None:
+        check_key(key)
+        with self._guard:
+            if key in self._used:
+                raise ValueError(f"step {key!r} is used twice in one pass of workflow {self.workflow!r}")
+            self._used.add(key)
+
+    def _has(self, key: str) -> bool:
+        with self._guard:
+            return key in self.recorded
+
+    def _note(self, suspension: S) -> S:
+        with self._guard:
+            self.reached.append(suspension)
+        return suspension
+
+    def _check_holding(self) -> None:
+        if self.lost or self.ended:
+            raise Fenced(self.workflow)
+
+    def _cover(self, within: timedelta | None) -> None:
+        if within is None:
+            return
+        check_duration("within", within)
+        if not self.extend(self.holder, within):
+            self.lose()
+            raise Fenced(self.workflow)
+
+    def _perform(self, key: str, effect: Returning[[], object], within: timedelta | None) -> object:
+        if self._has(key):
+            return self.recorded[key]
+        self._check_holding()
+        self._cover(within)
+        value = effect()
+        self._begin(checked=False)
+        return self._record(key, value)
+
+    def _begin(self, *, checked: bool) -> None:
+        """Count a write as under way from here on. An effect that has happened is recorded, ended pass or not."""
+        with self._guard:
+            if checked and (self.lost or self.ended):
+                raise Fenced(self.workflow)
+            self.writing += 1
+
+    def _record(self, key: str, value: object, then: Callable[[object], None] | None = None) -> object:
+        def write() -> object:
+            result: Recorded = self.checkpointer.record(self.holder, key, value)
+            return result.value
+
+        return shielded(self._write, key, write, then)
+
+    def _write(
+        self, key: str, write: Returning[[], object], then: Callable[[object], None] | None = None
+    ) -> object:
+        """A write that has begun: the pass waits for it, and for what follows from it, before it gives its verdict."""
+        try:
+            value = write()
+            with self._guard:
+                self.recorded[key] = value
+            if then is not None:
+                then(value)
+            return value
+        except Fenced:
+            self.lose()
+            raise
+        finally:
+            with self._guard:
+                self.writing -= 1
+
+
+def _deadline(key: str, recorded: object) -> datetime:
+    if isinstance(recorded, str):
+        try:
+            due = datetime.fromisoformat(recorded)
+        except ValueError:
+            due = None
+        if due is not None and due.tzinfo is not None:
+            return due
+    raise ValueError(f"step {key!r} is recorded as {recorded!r}, which is no sleep's deadline")

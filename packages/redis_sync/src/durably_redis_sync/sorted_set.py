@@ -1,0 +1,145 @@
+# Generated from packages/redis_async/src/durably_redis_async/sorted_set.py by twin.py. Edit that file.
+"""A queue as one sorted set, scored by when each workflow becomes visible.
+
+Being due and being ready are the same score, so there is nothing to prepare, to move or to take over by hand: an
+abandoned workflow becomes visible when its lease ends. The price is polling.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from datetime import datetime, timedelta
+from uuid import uuid4
+
+from durably import queue_scripts as queue
+from durably.durations import check_duration, check_idle, check_moment, milliseconds
+from durably.fresh import fresh, renew_at_fork
+from durably.keys import answers_key, check_id, check_namespace, receipts_key, schedule_key
+from durably.values import LEASE, Delivery, now_utc
+
+from durably_redis_sync._client import Call, Redis, Script, check_client, register
+from durably_redis_sync._concurrency import sleep
+
+POLL = timedelta(milliseconds=50)
+"""How often a waiting reader looks."""
+
+
+def _script() -> Script:
+    return field(init=False, repr=False, compare=False)  # type: ignore[no-any-return]
+
+
+@dataclass
+class RedisSetScheduler:
+    """Wakeups in a sorted set.
+
+    `redis` must be built with `decode_responses=True`. `namespace`: text without braces. `lease`: how long a delivery
+    may go without a sign of life. `poll`: how often a waiting reader looks. `now`: what "visible now" means; the
+    server's clock, unless a test gives another. Raises `ValueError` or `TypeError` for what does not fit.
+    """
+
+    redis: Redis
+    namespace: str = "workflow"
+    lease: timedelta = LEASE
+    poll: timedelta = POLL
+    now: Callable[[], datetime] = now_utc
+    take: Script = _script()
+    finish: Script = _script()
+    suspend: Script = _script()
+    keep: Script = _script()
+    ring: Script = _script()
+    drop: Script = _script()
+    taker: str = field(default_factory=fresh, init=False, repr=False, compare=False)
+
+    def __post_init__(self) -> None:
+        check_client(self.redis)
+        check_namespace(self.namespace)
+        check_duration("a lease", self.lease)
+        check_duration("poll", self.poll)
+        renew_at_fork(self, "taker")
+        self.take = register(self.redis, queue.SET_TAKE)
+        self.finish = register(self.redis, queue.SET_FINISH)
+        self.suspend = register(self.redis, queue.SET_SUSPEND)
+        self.keep = register(self.redis, queue.SET_KEEP)
+        self.ring = register(self.redis, queue.SET_RING)
+        self.drop = register(self.redis, queue.SET_CANCEL)
+
+    @property
+    def schedule_key(self) -> str:
+        """The sorted set's key."""
+        return schedule_key(self.namespace)
+
+    @property
+    def _answers(self) -> str:
+        return answers_key(self.namespace)
+
+    @property
+    def _all(self) -> list[str]:
+        return [self.schedule_key, receipts_key(self.namespace), self._answers]
+
+    def _moment(self) -> str | int:
+        return "" if self.now is now_utc else queue.unix_milliseconds(self.now())
+
+    def prepare(self) -> None:
+        """Nothing to create."""
+
+    def make_ready(self, workflow: str) -> None:
+        """Make `workflow` visible now."""
+        check_id(workflow)
+        self.ring([self.schedule_key], [workflow, self._moment()])
+
+    def wake_at(self, delivery: Delivery, when: datetime) -> None:
+        """Answer for `delivery` and make its workflow visible at `when` (aware); see `Scheduler`."""
+        deadline = queue.unix_milliseconds(when)
+        self.suspend([self.schedule_key, self._answers], [delivery.workflow, delivery.receipt, deadline])
+
+    def wake_due(self, now: datetime) -> tuple[str, ...]:
+        """Nothing to move: a workflow whose deadline has come is visible."""
+        check_moment("now", now)
+        return ()
+
+    def next_ready(self, within: timedelta) -> Delivery | None:
+        """The next visible workflow, looking every `poll` for `within` at most."""
+        until = time.monotonic() + check_duration("within", within).total_seconds()
+        while True:
+            taken = self.take(
+                self._all,
+                [milliseconds(self.lease), self._moment(), self.taker, uuid4().hex, queue.ANSWERS],
+            )
+            if taken is not None:
+                return Delivery(str(taken[0]), str(taken[1]))
+            left = until - time.monotonic()
+            if left <= 0:
+                return None
+            sleep(min(left, self.poll.total_seconds()))
+
+    def reclaim(self, idle: timedelta) -> Delivery | None:
+        """Nothing to take over: `next_ready` finds an abandoned workflow when its lease has ended."""
+        check_idle(idle)
+        return None
+
+    def extend(self, delivery: Delivery, within: timedelta) -> Delivery:
+        """Hide the delivery for `within` from now, and return it under its new receipt; as it is if it is not held."""
+        call = self.extension(delivery, within)
+        extended: Delivery = call.answer(call.script(call.keys, call.args))
+        return extended
+
+    def extension(self, delivery: Delivery, within: timedelta) -> Call:
+        """`extend` as a call, to be sent with others."""
+        hidden = milliseconds(check_duration("within", within))
+        request = (delivery.workflow, delivery.receipt, hidden, self._moment(), uuid4().hex, queue.ANSWERS)
+
+        def answer(receipt: object) -> Delivery:
+            return delivery if receipt is None else Delivery(delivery.workflow, str(receipt))
+
+        return Call(self.keep, self._all, request, answer)
+
+    def cancel(self, workflow: str) -> None:
+        """Drop `workflow`, whatever its score means now."""
+        check_id(workflow)
+        self.drop([self.schedule_key, self._answers], [workflow])
+
+    def done(self, delivery: Delivery) -> None:
+        """Answer for `delivery`, unless something has rescheduled its workflow since."""
+        self.finish([self.schedule_key, self._answers], [delivery.workflow, delivery.receipt])

@@ -1,0 +1,114 @@
+# Generated from packages/redis_async/src/durably_redis_async/worker.py by twin.py. Edit that file.
+"""The worker: takes wakeups and runs a pass for each, until it is told to stop or fails itself."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from datetime import datetime, timedelta
+from typing import Any
+
+from durably.durations import check_duration, check_idle
+from durably.values import BUDGET, LEASE, Delivery, now_utc
+
+from durably_redis_sync._concurrency import Draining, Event, Nursery, process_ends
+from durably_redis_sync.interfaces import Durable, Scheduler
+from durably_redis_sync.passes import CONTENDED, LIMIT, passes
+from durably_redis_sync.resume import Body
+from durably_redis_sync.streams import AnySet, Sink, Stopping, from_sink, ticks
+
+TICK = timedelta(milliseconds=50)
+"""How often a worker looks for sleepers whose deadline has come."""
+
+BLOCKING = timedelta(seconds=1)
+"""How long one wait for a wakeup takes at most: a worker told to stop notices that soon."""
+
+GRACE = timedelta(seconds=30)
+"""How long the passes of a worker that was told to stop have to end."""
+
+
+def ready(
+    scheduler: Scheduler,
+    within: timedelta = BLOCKING,
+    idle: timedelta = LEASE,
+    *,
+    stop: Stopping | None = None,
+) -> Iterator[Delivery]:
+    """A stream of wakeups to act on: what was idle for `idle` first, then what is new.
+
+    It ends when `stop` is set, or when the process comes to its end while this runs beside its main thread.
+    """
+    check_duration("within", within)
+    check_idle(idle)
+    while not process_ends() and (stop is None or not stop.is_set()):
+        delivery = scheduler.reclaim(idle)
+        if delivery is None:
+            delivery = scheduler.next_ready(within)
+        if delivery is not None:
+            yield delivery
+
+
+def waking(scheduler: Scheduler) -> Sink[datetime]:
+    """A sink of moments: at each, every sleeper whose deadline has come is made ready."""
+
+    def wake(now: datetime) -> None:
+        scheduler.wake_due(now)
+
+    return from_sink(wake)
+
+
+def work(
+    durable: Durable[Any],
+    body: Body[object],
+    *,
+    tick: timedelta = TICK,
+    within: timedelta = BLOCKING,
+    budget: timedelta = BUDGET,
+    contended: timedelta = CONTENDED,
+    limit: int = LIMIT,
+    now: Callable[[], datetime] = now_utc,
+    stop: Event | None = None,
+    grace: timedelta = GRACE,
+) -> None:
+    """Run a worker until it is told to stop, or fails.
+
+    `tick`: how often due sleepers are looked for. `within`: how long one wait for a wakeup takes at most. `budget`:
+    how long a pass may take. `contended`: when to look again at a workflow that another pass holds. `limit`: how many
+    passes at once. `stop`: an event that drains the worker when set: it pulls no more, its passes have `grace` to
+    end, what is left then is given back for others to take at once. Without `stop`, and in the main thread, the first
+    SIGTERM or SIGINT drains it, and a second one does what it would have done without us.
+
+    Raises `ValueError` for what is out of range, and what the store or the queue raises when the loop itself fails; a
+    workflow's failure is logged, and its wakeup taken again after the lease.
+    """
+    check_duration("tick", tick)
+    check_duration("within", within)
+    told = Event() if stop is None else stop
+    ended = Event()
+    over = AnySet((told, ended))
+    run_all = passes(
+        durable, body, limit, budget=budget, contended=contended, now=now, stop=over, grace=grace
+    )
+    scheduler = durable.scheduler
+
+    def pull() -> None:
+        try:
+            run_all(ready(scheduler, within, scheduler.lease, stop=over))
+        finally:
+            ended.set()
+
+    try:
+        with Draining(told, stop is None):
+            scheduler.prepare()
+            with Nursery(ended) as nursery:
+                nursery.start(waking(scheduler), ticks(tick, now=now, stop=ended))
+                nursery.start(pull)
+    except BaseExceptionGroup as group:
+        raise _only(group) from None
+
+
+def _only(group: BaseExceptionGroup[BaseException]) -> BaseException:
+    """The one failure inside nested groups, or the group: a caller looks for a lost connection by its own name."""
+    error: BaseException = group
+    while isinstance(error, BaseExceptionGroup) and len(error.exceptions) == 1:
+        error = error.exceptions[0]
+    return error

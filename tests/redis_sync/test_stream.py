@@ -1,0 +1,166 @@
+# Generated from tests/redis_async/test_stream.py by twin.py. Edit that file.
+"""The stream scheduler's own ground: foreign entries, a group that went, long backlogs, trimming."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+from durably_redis_sync import Delivery, RedisStreamScheduler
+from redis.exceptions import ResponseError
+from support import ms
+from support_sync import Redis
+
+
+@pytest.fixture
+def queue(redis: Redis, namespace: str) -> RedisStreamScheduler:
+    made = RedisStreamScheduler(redis, namespace)
+    made.prepare()
+    return made
+
+
+def test_an_entry_of_another_kind_is_answered_for_and_passed_over(
+    redis: Redis, queue: RedisStreamScheduler
+) -> None:
+    redis.xadd(queue.ready_key, {"other": "thing"})
+    queue.make_ready("w")
+    delivery = queue.next_ready(ms(2_000))
+    assert delivery is not None and delivery.workflow == "w"
+    pending: Any = redis.xpending(queue.ready_key, queue.group)
+    assert pending["pending"] == 1
+
+
+def test_a_group_that_went_comes_back_for_each_call(redis: Redis, queue: RedisStreamScheduler) -> None:
+    for _ in range(2):
+        redis.delete(queue.ready_key)
+        assert queue.reclaim(ms(0)) is None
+        redis.delete(queue.ready_key)
+        assert queue.extend(Delivery("w", "1-1"), ms(10)) == Delivery("w", "1-1")
+        queue.done(Delivery("w", "1-1"))
+        assert queue.next_ready(ms(10)) is None
+        queue.make_ready("w")
+        assert queue.next_ready(ms(10)) is not None
+
+
+def test_the_servers_own_errors_reach_the_caller(redis: Redis, queue: RedisStreamScheduler) -> None:
+    redis.delete(queue.ready_key)
+    redis.set(queue.ready_key, "text")
+    calls: list[Any] = [
+        queue.prepare,
+        lambda: queue.make_ready("w"),
+        lambda: queue.next_ready(ms(10)),
+        lambda: queue.reclaim(ms(0)),
+        lambda: queue.done(Delivery("w", "1-1")),
+        queue.trim,
+    ]
+    for call in calls:
+        with pytest.raises(ResponseError, match="WRONGTYPE"):
+            call()
+
+
+@pytest.mark.parametrize("options", [{"batch": 0}, {"scan": True}, {"group": ""}, {"consumer": 5}], ids=repr)
+def test_what_does_not_fit_is_refused(redis: Redis, options: dict[str, Any]) -> None:
+    with pytest.raises(ValueError, match=next(iter(options))):
+        RedisStreamScheduler(redis, **options)
+
+
+def test_cancel_reads_a_backlog_page_by_page(redis: Redis, namespace: str) -> None:
+    queue = RedisStreamScheduler(redis, namespace, scan=3)
+    queue.prepare()
+    for n in range(20):
+        queue.make_ready(f"w{n % 4}")
+    queue.cancel("w2")
+    seen = []
+    while (delivery := queue.next_ready(ms(5))) is not None:
+        seen.append(delivery.workflow)
+    assert sorted(set(seen)) == ["w0", "w1", "w3"]
+    assert len(seen) == 15
+
+
+def test_reclaim_passes_over_what_was_cancelled(redis: Redis, queue: RedisStreamScheduler) -> None:
+    for n in range(5):
+        queue.make_ready("gone")
+        assert queue.next_ready(ms(5)) is not None, n
+    queue.make_ready("here")
+    assert queue.next_ready(ms(5)) is not None
+    queue.cancel("gone")
+    found = [queue.reclaim(ms(0)) for _ in range(4)]
+    assert {one.workflow for one in found if one is not None} == {"here"}
+
+
+class TestTrim:
+    """Only what every group has read and answered for."""
+
+    def lengths(self, redis: Redis, queue: RedisStreamScheduler) -> int:
+        return int(redis.xlen(queue.ready_key))
+
+    def test_nothing_unread_nor_pending_goes(self, redis: Redis, queue: RedisStreamScheduler) -> None:
+        for n in range(10):
+            queue.make_ready(f"w{n}")
+        taken = [queue.next_ready(ms(5)) for _ in range(6)]
+        assert queue.trim() == 0
+        for delivery in taken[:4]:
+            assert delivery is not None
+            queue.done(delivery)
+        assert queue.trim() == 4
+        assert self.lengths(redis, queue) == 6
+        assert queue.trim() == 0
+
+    def test_what_another_group_still_needs_stays(
+        self, redis: Redis, queue: RedisStreamScheduler, namespace: str
+    ) -> None:
+        other = RedisStreamScheduler(redis, namespace, group="others")
+        other.prepare()
+        for n in range(6):
+            queue.make_ready(f"w{n}")
+        for _ in range(6):
+            delivery = queue.next_ready(ms(5))
+            assert delivery is not None
+            queue.done(delivery)
+        assert queue.trim() == 0
+        for _ in range(2):
+            delivery = other.next_ready(ms(5))
+            assert delivery is not None
+            other.done(delivery)
+        assert queue.trim() == 2
+
+    def test_without_a_group_nothing_goes(self, redis: Redis, namespace: str) -> None:
+        queue = RedisStreamScheduler(redis, namespace)
+        assert queue.trim() == 0
+        queue.make_ready("w")
+        assert queue.trim() == 0
+        queue.prepare()
+        assert queue.next_ready(ms(20)) is not None
+
+    def test_a_cancelled_workflows_pending_entry_holds_nothing_back(
+        self, redis: Redis, queue: RedisStreamScheduler
+    ) -> None:
+        queue.make_ready("gone")
+        assert queue.next_ready(ms(5)) is not None
+        queue.cancel("gone")
+        for n in range(3):
+            queue.make_ready(f"w{n}")
+            delivery = queue.next_ready(ms(5))
+            assert delivery is not None
+            queue.done(delivery)
+        assert queue.trim() == 3
+        assert self.lengths(redis, queue) == 0
+
+    def test_a_long_backlog_goes_in_calls_that_hold_the_server_shortly(
+        self, redis: Redis, queue: RedisStreamScheduler
+    ) -> None:
+        pipe = redis.pipeline(transaction=False)
+        for n in range(20_000):
+            pipe.xadd(queue.ready_key, {"workflow": f"w{n}"})
+        pipe.execute()
+        reply: Any = redis.xreadgroup(queue.group, queue.consumer, {queue.ready_key: ">"}, count=20_000)
+        entries = next(iter(reply.values()))[0] if isinstance(reply, dict) else reply[0][1]
+        redis.xack(queue.ready_key, queue.group, *(one for one, _ in entries))
+        before = _calls(redis)
+        assert queue.trim() == 20_000
+        assert _calls(redis) - before > 5, "one call did it all"
+
+
+def _calls(redis: Redis) -> int:
+    stats: Any = redis.info("commandstats")
+    return sum(int(stats.get(f"cmdstat_{name}", {}).get("calls", 0)) for name in ("evalsha", "eval"))

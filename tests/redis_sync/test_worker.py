@@ -1,0 +1,455 @@
+# Generated from tests/redis_async/test_worker.py by twin.py. Edit that file.
+"""The worker: passes side by side, answers last, nothing lost."""
+
+from __future__ import annotations
+
+import time
+from datetime import timedelta
+from typing import Any
+
+import pytest
+from durably.embedded import EmbeddedServer
+from durably_redis_sync import (
+    LEASE,
+    MemoryCheckpointer,
+    MemoryScheduler,
+    Pass,
+    RedisCheckpointer,
+    RedisSetScheduler,
+    RedisStreamScheduler,
+    Run,
+    SplitDurable,
+    now_utc,
+    ticks,
+    trimming,
+    work,
+)
+from support import ms, same
+from support_sync import STOPPED, Event, Redis, Started, eventually, sleep, wait
+from support_sync import client as connect
+
+
+@pytest.fixture(params=["memory", "stream", "set"])
+def durable(request: pytest.FixtureRequest, redis: Redis, namespace: str) -> SplitDurable[Any]:
+    """Each kind of store and queue, with a lease of 300 ms."""
+    if request.param == "memory":
+        return SplitDurable(MemoryCheckpointer(), MemoryScheduler(lease=ms(300)))
+    store = RedisCheckpointer(redis, namespace)
+    if request.param == "stream":
+        return SplitDurable(store, RedisStreamScheduler(redis, namespace, lease=ms(300)))
+    return SplitDurable(store, RedisSetScheduler(redis, namespace, lease=ms(300), poll=ms(10)))
+
+
+class Working:
+    """A worker for the length of a block."""
+
+    def __init__(self, durable: SplitDurable[Any], body: Any, **options: Any) -> None:
+        self.stop = Event()
+        options = {"within": ms(50), "tick": ms(10), "contended": ms(30), **options}
+        self.options = options
+        self.durable = durable
+        self.body = body
+
+    def __enter__(self) -> Working:
+        self.running = Started(work, self.durable, self.body, stop=self.stop, **self.options)
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.stop.set()
+        self.running.result(10)
+
+
+def finished(ended: list[str], count: int) -> None:
+    def all_there() -> bool:
+        return len(ended) >= count
+
+    eventually(all_there, describing=f"{count} workflows end")
+
+
+def test_workflows_sleep_wait_and_finish(durable: SplitDurable[Any]) -> None:
+    ended: list[str] = []
+    runs: dict[str, int] = {}
+
+    def body(run: Run) -> None:
+        def effect() -> str:
+            runs[run.workflow] = runs.get(run.workflow, 0) + 1
+            return run.workflow
+
+        run.step("a", effect, str)
+        run.sleep("nap", ms(40))
+        assert run.awaiting("go", same) == "yes"
+        (message,) = run.receive("inbox", limit=1)
+        ended.append(f"{run.workflow}{message.value}")
+
+    def all_ended() -> bool:
+        return len(set(ended)) == 12
+
+    with Working(durable, body):
+        for n in range(12):
+            durable.scheduler.make_ready(f"w{n}")
+        for n in range(12):
+            durable.arrive(f"w{n}", "go", "yes")
+            durable.deliver(f"w{n}", n)
+        eventually(all_ended, describing="twelve workflows end")
+    assert set(ended) == {f"w{n}{n}" for n in range(12)}
+    assert set(runs.values()) == {1}
+    assert durable.scheduler.reclaim(timedelta(0)) is None
+
+
+def test_no_more_than_limit_run_at_once(durable: SplitDurable[Any]) -> None:
+    now = peak = 0
+    ended: list[str] = []
+
+    def body(run: Run) -> None:
+        nonlocal now, peak
+        now += 1
+        peak = max(peak, now)
+        sleep(0.02)
+        now -= 1
+        ended.append(run.workflow)
+
+    for n in range(12):
+        durable.scheduler.make_ready(f"w{n}")
+    with Working(durable, body, limit=3):
+        finished(ended, 12)
+    assert peak == 3
+
+
+def test_a_failing_workflow_is_taken_again_and_stops_nobody(durable: SplitDurable[Any]) -> None:
+    tries = 0
+    ended: list[str] = []
+
+    class Own(BaseException):
+        pass
+
+    def body(run: Run) -> None:
+        nonlocal tries
+        if run.workflow == "bad":
+            tries += 1
+            if tries == 1:
+                raise LookupError("no")
+            if tries == 2:
+                raise Own
+        ended.append(run.workflow)
+
+    with Working(durable, body):
+        durable.scheduler.make_ready("bad")
+        durable.scheduler.make_ready("good")
+        finished(ended, 2)
+    assert sorted(ended) == ["bad", "good"] and tries == 3
+
+
+def test_a_step_of_several_leases_runs_once(durable: SplitDurable[Any]) -> None:
+    runs = 0
+    ended: list[str] = []
+
+    def body(run: Run) -> None:
+        def slow() -> None:
+            nonlocal runs
+            runs += 1
+            sleep(1.0)
+
+        run.step("slow", slow, same)
+        ended.append(run.workflow)
+
+    with Working(durable, body), Working(durable, body):
+        durable.scheduler.make_ready("w")
+        finished(ended, 1)
+        sleep(0.4)
+    assert runs == 1 and ended == ["w"]
+
+
+def test_a_pass_that_outlives_its_budget_is_ended_and_taken_again(durable: SplitDurable[Any]) -> None:
+    tries = 0
+    ended: list[str] = []
+    gate = Event()
+
+    def body(run: Run) -> None:
+        nonlocal tries
+        tries += 1
+        if tries == 1:
+            wait(gate, 30)
+            return
+        ended.append(run.workflow)
+
+    with Working(durable, body, budget=ms(200)):
+        durable.scheduler.make_ready("w")
+        finished(ended, 1)
+        gate.set()
+    assert tries == 2
+
+
+def test_within_lets_a_step_outlive_the_budget(durable: SplitDurable[Any]) -> None:
+    runs = 0
+    ended: list[str] = []
+
+    def body(run: Run) -> None:
+        def slow() -> None:
+            nonlocal runs
+            runs += 1
+            sleep(0.6)
+
+        run.step("slow", slow, same, within=timedelta(seconds=5))
+        ended.append(run.workflow)
+
+    with Working(durable, body, budget=ms(200)):
+        durable.scheduler.make_ready("w")
+        finished(ended, 1)
+    assert runs == 1
+
+
+def test_a_workflow_that_another_holds_is_looked_at_again(durable: SplitDurable[Any]) -> None:
+    ended: list[str] = []
+
+    def body(run: Run) -> None:
+        ended.append(run.workflow)
+
+    holder = durable.checkpointer.claim("w", ms(200), ms(200))
+    assert holder is not None
+    with Working(durable, body):
+        durable.scheduler.make_ready("w")
+        sleep(0.1)
+        assert ended == []
+        finished(ended, 1)
+
+
+def test_stop_lets_passes_end_and_pulls_no_more(durable: SplitDurable[Any]) -> None:
+    ended: list[str] = []
+    began = Event()
+
+    def body(run: Run) -> None:
+        began.set()
+        sleep(0.2)
+        ended.append(run.workflow)
+
+    working = Working(durable, body)
+    with working:
+        durable.scheduler.make_ready("w")
+        assert wait(began, 5)
+    assert ended == ["w"]
+    durable.scheduler.make_ready("later")
+    sleep(0.1)
+    assert ended == ["w"]
+
+
+def test_a_lost_claim_ends_the_pass_before_its_next_step(durable: SplitDurable[Any]) -> None:
+    wrote: list[str] = []
+    began, gate = Event(), Event()
+
+    def body(run: Run) -> None:
+        def effect() -> None:
+            wrote.append("b")
+
+        began.set()
+        try:
+            wait(gate, 5)
+        except STOPPED:
+            pass
+        run.step("b", effect, same)
+
+    with Working(durable, body):
+        durable.scheduler.make_ready("w")
+        assert wait(began, 5)
+        durable.delete("w")
+        sleep(0.4)
+        gate.set()
+    assert wrote == []
+    assert durable.checkpointer.load("w") == {}
+
+
+def test_the_loops_own_failure_ends_it_under_its_own_name() -> None:
+    class Broken(MemoryScheduler):
+        def next_ready(self, within: timedelta) -> Any:
+            raise ConnectionError("gone")
+
+    def body(run: Run) -> None:
+        return None
+
+    with pytest.raises(ConnectionError, match="gone"):
+        work(SplitDurable(MemoryCheckpointer(), Broken()), body)
+
+
+def test_one_failed_renewal_is_made_good_and_none_at_all_ends_the_pass_in_time() -> None:
+    class Flaky(MemoryCheckpointer):
+        failures = 1
+
+        def renew(self, holder: Pass, alive: timedelta = LEASE) -> bool:
+            if self.failures > 0:
+                self.failures -= 1
+                raise ConnectionError("no")
+            return super().renew(holder, alive)
+
+    def once() -> int:
+        return 1
+
+    for failures, expected in ((1, 1), (10_000, 0)):
+        store = Flaky()
+        store.failures = failures
+        durable: SplitDurable[Any] = SplitDurable(store, MemoryScheduler(lease=ms(300)))
+        ended: list[object] = []
+
+        def body(run: Run, ended: list[object] = ended) -> None:
+            sleep(0.7)
+            ended.append(run.step("a", once, same))
+
+        with Working(durable, body):
+            durable.scheduler.make_ready("w")
+            sleep(0.85)
+        assert len(ended) == expected
+
+
+def test_a_flushed_server_gets_its_group_back_and_nothing_spins(
+    own_server: EmbeddedServer, namespace: str
+) -> None:
+    client = connect(own_server.url)
+    durable: SplitDurable[Any] = SplitDurable(
+        RedisCheckpointer(client, namespace), RedisStreamScheduler(client, namespace)
+    )
+    ended: list[str] = []
+
+    def body(run: Run) -> None:
+        ended.append(run.workflow)
+
+    with Working(durable, body, within=ms(500), tick=ms(100)):
+        wrecks: list[Any] = [client.flushall, lambda: client.delete(f"{{{namespace}}}:ready")]
+        for n, wreck in enumerate(wrecks):
+            durable.scheduler.make_ready(f"before{n}")
+            finished(ended, 2 * n + 1)
+            wreck()
+            before: Any = client.info("commandstats")
+            sleep(0.5)
+            after: Any = client.info("commandstats")
+            calls = [sum(one["calls"] for one in stats.values()) for stats in (before, after)]
+            assert calls[1] - calls[0] < 60, "the worker spins"
+            durable.scheduler.make_ready(f"after{n}")
+            finished(ended, 2 * n + 2)
+    client.close()
+
+
+@pytest.mark.parametrize("timeout", [0.1, 0.5, 5.0, None])
+def test_a_wait_is_as_long_as_asked_whatever_the_socket_timeout(
+    server: EmbeddedServer, namespace: str, timeout: float | None
+) -> None:
+    client = connect(server.url, socket_timeout=timeout)
+    queue = RedisStreamScheduler(client, namespace)
+    queue.prepare()
+    started = time.monotonic()
+    assert queue.next_ready(ms(500)) is None
+    assert 0.45 < time.monotonic() - started < 0.9
+    client.close()
+
+
+def test_a_worker_lives_on_when_its_connections_are_killed(
+    server: EmbeddedServer, redis: Redis, namespace: str
+) -> None:
+    client = connect(server.url)
+    durable: SplitDurable[Any] = SplitDurable(
+        RedisCheckpointer(client, namespace), RedisStreamScheduler(client, namespace, lease=ms(300))
+    )
+    ended: list[str] = []
+
+    def body(run: Run) -> None:
+        ended.append(run.workflow)
+
+    with Working(durable, body):
+        for n in range(30):
+            durable.scheduler.make_ready(f"w{n}")
+            redis.client_kill_filter(_type="normal", skipme=True)
+            sleep(0.01)
+        finished(ended, 30)
+    assert set(ended) == {f"w{n}" for n in range(30)}
+    client.close()
+
+
+def test_ten_thousand_sleepers_wake(redis: Redis, namespace: str) -> None:
+    queue = RedisStreamScheduler(redis, namespace)
+    redis.zadd(queue.sleeping_key, {f"w{n}": 1.0 for n in range(10_000)})
+    woken = queue.wake_due(now_utc())
+    assert len(woken) == len(set(woken)) == 10_000
+    assert redis.xlen(queue.ready_key) == 10_000
+
+
+class TestTrimming:
+    """What every group has answered for goes; nothing else does."""
+
+    def test_never_an_unread_or_pending_entry_and_never_without_a_group(
+        self, redis: Redis, namespace: str
+    ) -> None:
+        queue = RedisStreamScheduler(redis, namespace)
+        assert queue.trim() == 0
+        queue.make_ready("early")
+        assert queue.trim() == 0
+        queue.prepare()
+        for n in range(9):
+            queue.make_ready(f"w{n}")
+        taken = [queue.next_ready(ms(5)) for _ in range(6)]
+        for one in (taken[0], taken[1], taken[2]):
+            assert one is not None
+            queue.done(one)
+        assert queue.trim() == 3
+        assert redis.xlen(queue.ready_key) == 7
+        for late in taken[3:]:
+            assert late is not None
+            queue.done(late)
+        trimming(queue)(ticks_once())
+        assert redis.xlen(queue.ready_key) == 4
+        assert len([one for one in [queue.next_ready(ms(5)) for _ in range(5)] if one]) == 4
+
+    def test_the_slowest_group_decides(self, redis: Redis, namespace: str) -> None:
+        fast = RedisStreamScheduler(redis, namespace)
+        slow = RedisStreamScheduler(redis, namespace, group="slow")
+        fast.prepare()
+        slow.prepare()
+        for n in range(4):
+            fast.make_ready(f"w{n}")
+        while (one := fast.next_ready(ms(5))) is not None:
+            fast.done(one)
+        assert fast.trim() == 0
+        first = slow.next_ready(ms(5))
+        assert first is not None
+        slow.done(first)
+        assert fast.trim() == 1
+
+    def test_a_long_backlog_goes_in_bounded_calls(self, redis: Redis, namespace: str) -> None:
+        queue = RedisStreamScheduler(redis, namespace)
+        queue.prepare()
+        pipe = redis.pipeline(transaction=False)
+        for n in range(5_000):
+            pipe.xadd(queue.ready_key, {"workflow": f"w{n}"})
+        pipe.execute()
+        raw: Any = redis
+        got = raw.execute_command(
+            "XREADGROUP",
+            "GROUP",
+            queue.group,
+            queue.consumer,
+            "COUNT",
+            4_500,
+            "STREAMS",
+            queue.ready_key,
+            ">",
+        )
+        assert got
+        ids = [
+            row["message_id"] for row in redis.xpending_range(queue.ready_key, queue.group, "-", "+", 4_500)
+        ]
+        redis.xack(queue.ready_key, queue.group, *ids)
+        assert queue.trim() == 4_500
+        assert redis.xlen(queue.ready_key) == 500
+
+    def test_a_cancelled_delivery_holds_nothing_back(self, redis: Redis, namespace: str) -> None:
+        queue = RedisStreamScheduler(redis, namespace)
+        queue.prepare()
+        for name in ("gone", "done"):
+            queue.make_ready(name)
+        first, second = queue.next_ready(ms(5)), queue.next_ready(ms(5))
+        assert first is not None and second is not None
+        queue.cancel("gone")
+        queue.done(second)
+        assert queue.trim() == 1
+
+
+def ticks_once() -> Any:
+    for moment in ticks(ms(1)):
+        yield moment
+        return

@@ -1,0 +1,86 @@
+"""How tests of the async flavour wait, and who their client is. Written by hand, one per flavour."""
+
+from __future__ import annotations
+
+import asyncio
+import time
+from collections.abc import Awaitable, Callable
+from typing import Any, ParamSpec, TypeVar
+
+from redis.asyncio import Redis
+from redis.asyncio.retry import Retry
+from redis.backoff import ExponentialBackoff
+
+__all__ = [
+    "STOPPED",
+    "Event",
+    "Redis",
+    "Started",
+    "client",
+    "eventually",
+    "sleep",
+    "together",
+    "wait",
+]
+
+P = ParamSpec("P")
+T = TypeVar("T")
+
+Event = asyncio.Event
+sleep = asyncio.sleep
+
+STOPPED: tuple[type[BaseException], ...] = (asyncio.CancelledError,)
+"""What a body sees when its pass is asked to stop."""
+
+
+async def wait(event: Event, timeout: float) -> bool:
+    """Wait for an event, for `timeout` seconds at most; whether it is set."""
+    try:
+        async with asyncio.timeout(timeout):
+            await event.wait()
+    except TimeoutError:
+        return False
+    return True
+
+
+async def together(*calls: Callable[[], Awaitable[Any]]) -> list[Any]:
+    """What the calls give, side by side. Failures come as a group."""
+    async with asyncio.TaskGroup() as group:
+
+        async def run(call: Callable[[], Awaitable[Any]]) -> Any:
+            return await call()
+
+        running = [group.create_task(run(call)) for call in calls]
+    return [one.result() for one in running]
+
+
+class Started:
+    """A call that runs beside the test."""
+
+    def __init__(self, call: Callable[P, Awaitable[Any]], *args: P.args, **kwargs: P.kwargs) -> None:
+        async def run() -> Any:
+            return await call(*args, **kwargs)
+
+        self.running = asyncio.ensure_future(run())
+
+    async def result(self, timeout: float = 10.0) -> Any:
+        """What it gives, within `timeout` seconds."""
+        return await asyncio.wait_for(self.running, timeout)
+
+
+async def eventually(predicate: Callable[[], Awaitable[T]], *, describing: str, within: float = 10.0) -> T:
+    """Wait until `predicate` gives something true, and return it; fail after `within` seconds."""
+    until = time.monotonic() + within
+    while True:
+        found = await predicate()
+        if found:
+            return found
+        assert time.monotonic() < until, f"not within {within} s: {describing}"
+        await asyncio.sleep(0.01)
+
+
+def client(url: str, **options: Any) -> Redis:
+    """A client as `Redis(...)` makes it, which sends a command again when its connection dies (`from_url` does not)."""
+    options.setdefault("retry", Retry(ExponentialBackoff(cap=0.5, base=0.01), 10))
+    made: Redis = Redis.from_url(url, decode_responses=True, **options)
+    return made

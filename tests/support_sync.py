@@ -1,0 +1,91 @@
+"""How tests of the blocking flavour wait, and who their client is. Written by hand, one per flavour."""
+
+from __future__ import annotations
+
+import threading
+import time
+from collections.abc import Callable
+from concurrent.futures import Future
+from typing import Any, ParamSpec, TypeVar
+
+from redis import Redis
+from redis.backoff import ExponentialBackoff
+from redis.retry import Retry
+
+__all__ = [
+    "STOPPED",
+    "Event",
+    "Redis",
+    "Started",
+    "client",
+    "eventually",
+    "sleep",
+    "together",
+    "wait",
+]
+
+P = ParamSpec("P")
+T = TypeVar("T")
+
+Event = threading.Event
+sleep = time.sleep
+
+STOPPED: tuple[type[BaseException], ...] = ()
+"""What a body sees when its pass is asked to stop: nothing, it is refused its next step."""
+
+
+def wait(event: Event, timeout: float) -> bool:
+    """Wait for an event, for `timeout` seconds at most; whether it is set."""
+    return event.wait(timeout)
+
+
+class Started:
+    """A call that runs beside the test."""
+
+    def __init__(self, call: Callable[P, Any], *args: P.args, **kwargs: P.kwargs) -> None:
+        self._future: Future[Any] = Future()
+
+        def run() -> None:
+            try:
+                self._future.set_result(call(*args, **kwargs))
+            except BaseException as error:
+                self._future.set_exception(error)
+
+        threading.Thread(target=run, daemon=True).start()
+
+    def result(self, timeout: float = 10.0) -> Any:
+        """What it gives, within `timeout` seconds."""
+        return self._future.result(timeout)
+
+
+def together(*calls: Callable[[], Any]) -> list[Any]:
+    """What the calls give, side by side. Failures come as a group."""
+    running = [Started(call) for call in calls]
+    results: list[Any] = []
+    failures: list[BaseException] = []
+    for one in running:
+        try:
+            results.append(one.result(60))
+        except BaseException as error:
+            failures.append(error)
+    if failures:
+        raise BaseExceptionGroup("side by side", failures)
+    return results
+
+
+def eventually(predicate: Callable[[], T], *, describing: str, within: float = 10.0) -> T:
+    """Wait until `predicate` gives something true, and return it; fail after `within` seconds."""
+    until = time.monotonic() + within
+    while True:
+        found = predicate()
+        if found:
+            return found
+        assert time.monotonic() < until, f"not within {within} s: {describing}"
+        time.sleep(0.01)
+
+
+def client(url: str, **options: Any) -> Redis:
+    """A client as `Redis(...)` makes it, which sends a command again when its connection dies (`from_url` does not)."""
+    options.setdefault("retry", Retry(ExponentialBackoff(cap=0.5, base=0.01), 10))
+    made: Redis = Redis.from_url(url, decode_responses=True, **options)
+    return made
