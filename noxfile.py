@@ -67,7 +67,8 @@ def types(session: nox.Session) -> None:
     session.install(*TYPE_TOOLS)
     _editable(session)
     session.run("mypy", *(word for name in IMPORTS for word in ("-p", name)))
-    session.run("mypy", "tests", "docs/examples", "noxfile.py", "twin.py")
+    session.run("mypy", "tests", "docs/examples/archive", "docs/examples/hello.py", "noxfile.py", "twin.py")
+    session.run("mypy", "docs/examples/archive_sync", env={"MYPYPATH": "docs/examples/archive_sync"})
 
 
 @nox.session

@@ -72,6 +72,12 @@ PLACES = (
         ),
         only_there=frozenset({"test_threads.py", "test_celery.py"}),
     ),
+    Place(
+        "docs/examples/archive",
+        "docs/examples/archive_sync",
+        by_hand=frozenset({"connection.py", "worker.py"}),
+        only_here=frozenset({"drive.py"}),
+    ),
 )
 
 

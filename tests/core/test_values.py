@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 from datetime import datetime, timedelta, timezone
+from enum import Enum, IntEnum, StrEnum
 from typing import Any
 
 import pytest
-from durably import JSON, CheckpointCodec, check_duration, check_workflow_id, inbox_key
+from durably import JSON, CheckpointCodec, LuaEffect, check_duration, check_workflow_id, inbox_key
 from durably.durations import check_moment, milliseconds, seconds
-from durably.queue_scripts import claimed_entry, read_entry, unix_milliseconds, unix_seconds
+from durably.keys import check_id, check_key, check_namespace
+from durably.queue_scripts import read_entry, reclaimed_entry, unix_milliseconds, unix_seconds
 from durably.records import encode
 from durably.signals import Unencodable
 from durably.wiring import WiringError, check_wiring, survives
@@ -98,15 +100,49 @@ def test_every_shape_of_nothing_is_understood(reply: Any) -> None:
     assert read_entry(reply) is None
 
 
-def test_a_takeover_tells_a_deleted_entry_from_none() -> None:
-    assert claimed_entry(["0-0", [("1-1", {"workflow": "w"})], []]) == (
-        "0-0",
-        ("1-1", {"workflow": "w"}),
-        False,
-    )
-    assert claimed_entry(["5-0", [(None, None)]]) == ("5-0", None, True)
-    assert claimed_entry(["5-0", [], ["1-1"]]) == ("5-0", None, True)
-    assert claimed_entry(["0-0", [], []]) == ("0-0", None, False)
+def test_a_takeovers_reply_is_a_cursor_and_perhaps_an_entry() -> None:
+    assert reclaimed_entry(["5-0", "1-1", "workflow", "w"]) == ("5-0", ("1-1", {"workflow": "w"}))
+    assert reclaimed_entry(["0-0"]) == ("0-0", None)
+
+
+class Id(str, Enum):  # noqa: UP042
+    """Formatted by name, encoded by value: two texts."""
+
+    A = "order-1"
+
+
+class Named(StrEnum):
+    """One text."""
+
+    A = "order-1"
+
+
+@pytest.mark.parametrize("check", [check_id, check_key, check_namespace])
+def test_a_name_is_one_text_however_it_is_written(check: Any) -> None:
+    assert check(Named.A) == "order-1"
+    with pytest.raises(TypeError, match="value"):
+        check(Id.A)
+    with pytest.raises(ValueError, match="UTF-8"):
+        check("bad\ud800")
+    with pytest.raises(TypeError):
+        check(5)
+
+
+def test_an_effects_arguments_are_plain() -> None:
+    class Level(IntEnum):
+        HIGH = 7
+
+    args = LuaEffect("return '1'", ("k",), (Id.A, Level.HIGH, 1.5, b"x")).args
+    assert args == ("order-1", 7, 1.5, b"x")
+    assert [type(one) for one in args] == [str, int, float, bytes]
+    for bad in (True, None, [1]):
+        with pytest.raises(TypeError):
+            LuaEffect("return '1'", ("k",), (bad,))  # type: ignore[arg-type]
+
+
+def test_a_duration_has_an_end() -> None:
+    with pytest.raises(ValueError, match="36500 days"):
+        check_duration("ttl", timedelta.max)
 
 
 def test_wiring_is_checked() -> None:

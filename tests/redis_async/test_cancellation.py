@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import asyncio
+import os
+import signal
 from typing import Any
 
 import pytest
@@ -163,3 +165,66 @@ async def test_a_graphs_failure_stops_the_nodes_that_run(checkpointer: Any) -> N
     with pytest.raises(LookupError):
         await run_durably(compiled, checkpointer, await claimed(checkpointer, "w"))
     assert stopped.is_set()
+
+
+async def test_a_node_that_ends_cancelled_fails_the_graph_and_hangs_nothing(checkpointer: Any) -> None:
+    graph = Graph()
+
+    async def forever() -> int:
+        await asyncio.sleep(60)
+        return 1
+
+    async def gives_up() -> int:
+        inner = asyncio.ensure_future(forever())
+        await asyncio.sleep(0)
+        inner.cancel()
+        return await inner
+
+    compiled = graph.compile(graph.node("a", gives_up))
+    with pytest.raises(RuntimeError, match="'a' was cancelled"):
+        await asyncio.wait_for(run_durably(compiled, checkpointer, await claimed(checkpointer, "w")), 5)
+
+
+async def test_workers_side_by_side_are_all_drained_by_one_signal(redis: Redis, namespace: str) -> None:
+    before = signal.getsignal(signal.SIGTERM)
+    began: list[str] = []
+
+    async def body(run: Run) -> None:
+        began.append(run.workflow)
+        await asyncio.sleep(0.2)
+
+    running = []
+    for n in range(3):
+        durable: SplitDurable[Any] = SplitDurable(
+            RedisCheckpointer(redis, f"{namespace}{n}"), RedisStreamScheduler(redis, f"{namespace}{n}")
+        )
+        await durable.scheduler.make_ready(f"w{n}")
+        running.append(asyncio.ensure_future(work(durable, body, within=ms(50))))
+    while len(began) < 3:
+        await asyncio.sleep(0.01)
+    os.kill(os.getpid(), signal.SIGTERM)
+    await asyncio.wait_for(asyncio.gather(*running), 5)
+    assert signal.getsignal(signal.SIGTERM) == before
+
+
+async def test_a_claim_cancelled_in_flight_is_given_back(namespace: str) -> None:
+    asked = asyncio.Event()
+
+    class Slow(MemoryCheckpointer):
+        async def claim(self, *args: Any, **options: Any) -> Any:
+            holder = await super().claim(*args, **options)
+            asked.set()
+            await asyncio.sleep(0.1)
+            return holder
+
+    async def body(run: Run) -> None:
+        return None
+
+    store = Slow()
+    durable: SplitDurable[Any] = SplitDurable(store, MemoryScheduler())
+    await durable.scheduler.make_ready("w")
+    running = asyncio.ensure_future(work(durable, body, within=ms(50)))
+    await asyncio.wait_for(asked.wait(), 5)
+    running.cancel()
+    await asyncio.gather(running, return_exceptions=True)
+    assert await store.claim("w") is not None

@@ -310,3 +310,49 @@ class TestEffects:
             LuaEffect("return '1'", keys="abc")  # type: ignore[arg-type]
         with pytest.raises(TypeError):
             LuaEffect("return '1'", args=(None,))  # type: ignore[arg-type]
+
+
+async def test_out_of_memory_each_call_does_all_or_nothing_and_giving_back_works(
+    own_server: EmbeddedServer, namespace: str
+) -> None:
+    client = connect(own_server.url)
+    store = RedisCheckpointer(client, namespace)
+    stream, in_set = RedisStreamScheduler(client, namespace), RedisSetScheduler(client, namespace)
+    await stream.prepare()
+    for name in ("gone", "w", "x"):
+        await stream.make_ready(name)
+        await in_set.make_ready(name)
+    holder = await claimed(store, "w")
+    await store.record(holder, "a", 1)
+    from_stream = [await stream.next_ready(ms(50)) for _ in range(3)]
+    from_set = [await in_set.next_ready(ms(50)) for _ in range(3)]
+    assert None not in from_stream and None not in from_set
+    await client.config_set("maxmemory-policy", "noeviction")
+    await client.config_set("maxmemory", 1)
+    refused: list[Any] = [
+        partial(store.record, holder, "b", 1),
+        partial(store.supply, "w", "c", 1),
+        partial(store.append, "w", 1),
+        partial(store.claim, "other"),
+        partial(store.transact, holder, "t", LuaEffect("return '1'")),
+        partial(stream.make_ready, "y"),
+        partial(in_set.make_ready, "y"),
+    ]
+    for call in refused:
+        with pytest.raises(ResponseError, match="OOM"):
+            await call()
+    await stream.cancel("gone")
+    await in_set.cancel("gone")
+    for queue, deliveries in ((stream, from_stream), (in_set, from_set)):
+        scheduler: Any = queue
+        for delivery in deliveries:
+            await scheduler.done(delivery)
+    await store.release(holder)
+    assert await store.load("w") == {"a": 1}
+    await client.config_set("maxmemory", 0)
+    assert await store.claim("w") is not None
+    assert await store.load("w") == {"a": 1}
+    for scheduler in (stream, in_set):
+        assert await scheduler.next_ready(ms(5)) is None
+        assert await scheduler.reclaim(timedelta(0)) is None
+    await client.aclose()

@@ -163,3 +163,47 @@ class TestTrim:
 async def _calls(redis: Redis) -> int:
     stats: Any = await redis.info("commandstats")
     return sum(int(stats.get(f"cmdstat_{name}", {}).get("calls", 0)) for name in ("evalsha", "eval"))
+
+
+async def test_a_sleeper_that_cannot_be_queued_is_still_a_sleeper(
+    redis: Redis, queue: RedisStreamScheduler
+) -> None:
+    await redis.zadd(queue.sleeping_key, {"w": 1.0})
+    await redis.delete(queue.ready_key)
+    await redis.set(queue.ready_key, "text")
+    with pytest.raises(ResponseError, match="WRONGTYPE"):
+        await queue.wake_due()
+    assert await redis.zscore(queue.sleeping_key, "w") == 1.0
+
+
+async def test_an_abandoned_delivery_among_thousands_is_found_in_a_few_calls(
+    redis: Redis, namespace: str
+) -> None:
+    queue = RedisStreamScheduler(redis, namespace)
+    await queue.prepare()
+    pipe = redis.pipeline(transaction=False)
+    for n in range(3_000):
+        pipe.xadd(queue.ready_key, {"workflow": f"w{n}"})
+    await pipe.execute()
+    await redis.xreadgroup(queue.group, "another", {queue.ready_key: ">"}, count=3_000)
+    entries: Any = await redis.xrange(queue.ready_key, count=3_000)
+    abandoned, _ = entries[2_500]
+    await redis.xclaim(queue.ready_key, queue.group, "gone", 0, [abandoned], idle=3_600_000)
+    found = [await queue.reclaim(ms(600_000)) for _ in range(8)]
+    assert [one.receipt for one in found if one is not None] == [abandoned]
+
+
+async def test_whether_a_delivery_stands(redis: Redis, queue: RedisStreamScheduler, namespace: str) -> None:
+    other = RedisStreamScheduler(redis, namespace)
+
+    async def stands(delivery: Any, of: RedisStreamScheduler = queue) -> bool:
+        call = of.holding(delivery)
+        return bool(call.answer(await redis.eval(str(call.source), *call.command[2:])))  # type: ignore[arg-type]
+
+    await queue.make_ready("w")
+    delivery = await queue.next_ready(ms(5))
+    assert await stands(delivery)
+    taken = await other.reclaim(ms(0))
+    assert not await stands(delivery) and await stands(taken, other)
+    await other.cancel("w")
+    assert not await stands(taken, other)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from datetime import timedelta
+from datetime import datetime, timedelta
 from typing import Any
 
 import pytest
@@ -19,6 +19,7 @@ from durably_redis_async import (
     Run,
     SplitDurable,
     now_utc,
+    passes,
     ticks,
     trimming,
     work,
@@ -453,3 +454,165 @@ async def ticks_once() -> Any:
     async for moment in ticks(ms(1)):
         yield moment
         return
+
+
+async def test_a_wakeup_cancelled_before_its_pass_began_runs_nothing(redis: Redis, namespace: str) -> None:
+    queues: list[Any] = [
+        RedisStreamScheduler(redis, namespace, lease=ms(300)),
+        RedisSetScheduler(redis, namespace, lease=ms(300), poll=ms(10)),
+    ]
+    for queue in queues:
+        durable: SplitDurable[Any] = SplitDurable(RedisCheckpointer(redis, namespace), queue)
+        ran: list[str] = []
+
+        async def body(run: Run, ran: list[str] = ran) -> None:
+            ran.append(run.workflow)
+
+        async def gone(durable: SplitDurable[Any] = durable) -> Any:
+            await durable.scheduler.prepare()
+            for name in ("gone", "stays"):
+                await durable.scheduler.make_ready(name)
+                delivery = await durable.scheduler.next_ready(ms(50))
+                assert delivery is not None
+                if name == "gone":
+                    await durable.delete(name)
+                yield delivery
+
+        await passes(durable, body)(gone())
+        assert ran == ["stays"]
+        assert await durable.checkpointer.claim("gone") is not None
+
+
+async def test_a_drain_lets_the_write_under_way_end(redis: Redis, namespace: str) -> None:
+    began = Event()
+
+    class Slow(RedisCheckpointer):
+        async def record(self, holder: Pass, key: str, value: object) -> Any:
+            began.set()
+            await sleep(0.3)
+            return await super().record(holder, key, value)
+
+    durable: SplitDurable[Any] = SplitDurable(Slow(redis, namespace), RedisStreamScheduler(redis, namespace))
+
+    async def effect() -> int:
+        return 1
+
+    async def body(run: Run) -> None:
+        await run.step("a", effect, same)
+
+    async with Working(durable, body, grace=ms(20)):
+        await durable.scheduler.make_ready("w")
+        assert await wait(began, 5)
+    assert await durable.checkpointer.load("w") == {"a": 1}
+    await durable.scheduler.wake_due()
+    assert await durable.scheduler.next_ready(ms(50)) is not None
+
+
+async def test_what_outlasts_the_grace_is_handed_on_at_once(durable: SplitDurable[Any]) -> None:
+    began, gate = Event(), Event()
+    ended: list[str] = []
+
+    async def effect() -> int:
+        return 1
+
+    async def hangs(run: Run) -> None:
+        began.set()
+        try:
+            await wait(gate, 20)
+        except STOPPED:
+            pass
+        await run.step("late", effect, same)
+
+    async def body(run: Run) -> None:
+        ended.append(run.workflow)
+
+    async with Working(durable, hangs, grace=ms(50)):
+        await durable.scheduler.make_ready("w")
+        assert await wait(began, 5)
+    async with Working(durable, body):
+        await finished(ended, 1)
+        gate.set()
+    assert await durable.checkpointer.load("w") == {}
+
+
+async def test_a_body_that_leaves_the_process_fails_alone(durable: SplitDurable[Any]) -> None:
+    ended: list[str] = []
+    tries: list[str] = []
+
+    async def body(run: Run) -> None:
+        tries.append(run.workflow)
+        if tries.count("bad") == 1 and run.workflow == "bad":
+            raise SystemExit(3)
+        ended.append(run.workflow)
+
+    async with Working(durable, body):
+        await durable.scheduler.make_ready("bad")
+        await durable.scheduler.make_ready("good")
+        await finished(ended, 2)
+    assert sorted(ended) == ["bad", "good"]
+
+
+async def test_a_plain_client_lives_through_lost_connections(
+    server: EmbeddedServer, redis: Redis, namespace: str
+) -> None:
+    client = Redis.from_url(server.url, decode_responses=True)
+    durable: SplitDurable[Any] = SplitDurable(
+        RedisCheckpointer(client, namespace), RedisStreamScheduler(client, namespace, lease=ms(300))
+    )
+    ended: list[str] = []
+
+    async def body(run: Run) -> None:
+        ended.append(run.workflow)
+
+    async with Working(durable, body):
+        for n in range(20):
+            await durable.scheduler.make_ready(f"w{n}")
+            await redis.client_kill_filter(_type="normal", skipme=True)
+            await sleep(0.01)
+        await finished(ended, 20)
+    await client.aclose()
+
+
+@pytest.mark.parametrize("kind", ["stream", "set"])
+async def test_due_is_what_the_servers_clock_says_however_wrong_the_workers_are(
+    server: EmbeddedServer, namespace: str, monkeypatch: pytest.MonkeyPatch, kind: str
+) -> None:
+    ahead = timedelta(0)
+
+    class Wrong(datetime):
+        @classmethod
+        def now(cls, tz: Any = None) -> Any:
+            return datetime.now(tz) + ahead
+
+    monkeypatch.setattr("durably.values.datetime", Wrong)
+    client = connect(server.url)
+    store = RedisCheckpointer(client, namespace)
+    queue: Any = (
+        RedisStreamScheduler(client, namespace, lease=ms(300))
+        if kind == "stream"
+        else RedisSetScheduler(client, namespace, lease=ms(300), poll=ms(10))
+    )
+    durable: SplitDurable[Any] = SplitDurable(store, queue)
+    passes_run: list[float] = []
+    ended: list[float] = []
+
+    async def body(run: Run) -> None:
+        nonlocal ahead
+        passes_run.append(time.monotonic())
+        ahead = timedelta(hours=1) if len(passes_run) % 2 else timedelta(hours=-1)
+        await run.sleep("nap", ms(400))
+        ended.append(time.monotonic())
+
+    for hours in (1, -1):
+        ahead = timedelta(hours=hours)
+        del passes_run[:], ended[:]
+        async with Working(durable, body), Working(durable, body):
+            await durable.scheduler.make_ready(f"w{hours}")
+
+            async def done() -> bool:
+                return bool(ended)
+
+            await eventually(done, describing="the sleeper wakes")
+        assert 0.35 < ended[0] - passes_run[0] < 1.5
+        assert len(passes_run) == 2
+    await client.aclose()

@@ -10,6 +10,7 @@ from typing import Any
 import pytest
 from durably_redis_sync import (
     Completed,
+    EffectResultError,
     EffectTorn,
     Fenced,
     LuaEffect,
@@ -19,6 +20,7 @@ from durably_redis_sync import (
     claimed,
     resume,
 )
+from redis.exceptions import ResponseError
 from support import ms
 from support_sync import Redis
 
@@ -149,3 +151,56 @@ def test_a_body_that_lost_its_workflow_transacts_nothing(counting: Counting) -> 
     with pytest.raises(Fenced):
         resume(claimed(counting.store, "w"), counting.store, body)
     assert counting.count() == 0
+
+
+NAMES = "records pass step token ttl mark held stored reads marked wrote watch watched keys args ran result effect now_ms"
+
+
+@pytest.mark.parametrize("name", NAMES.split())
+def test_an_effect_reaches_no_name_of_the_script_around_it(redis: Redis, namespace: str, name: str) -> None:
+    store = RedisCheckpointer(redis, namespace)
+    counter = f"{namespace}:{{w}}:count"
+    source = f"local n = redis.call('INCR', KEYS[1]) {name} = n return tostring(n)"
+    for _ in range(2):
+        holder = claimed(store, "w")
+        with pytest.raises((ResponseError, EffectTorn)):
+            store.transact(holder, "e", LuaEffect(source, (counter,)))
+        store.release(holder)
+    assert redis.get(counter) == "1"
+    assert store.load("w") == {}
+
+
+def test_an_effects_error_tells_its_own_line(redis: Redis, namespace: str) -> None:
+    store = RedisCheckpointer(redis, namespace)
+    effect = LuaEffect("local a = 1\nlocal b = nil\nreturn b.c")
+    with pytest.raises(ResponseError, match="user_script:3:"):
+        store.transact(claimed(store, "w"), "e", effect)
+
+
+@pytest.mark.parametrize(
+    "source",
+    [
+        "return 'hello'",
+        "return '\\255'",
+        "return '\"\\192\\128\"'",
+        "return '\"\\237\\160\\128\"'",
+        "return ''",
+    ],
+)
+def test_a_result_that_no_pass_could_read_is_not_recorded(redis: Redis, namespace: str, source: str) -> None:
+    store = RedisCheckpointer(redis, namespace)
+    holder = claimed(store, "w")
+    with pytest.raises(EffectResultError, match="'e'"):
+        store.transact(holder, "e", LuaEffect(source))
+    counter = f"{namespace}:{{w}}:count"
+    with pytest.raises(EffectTorn):
+        store.transact(holder, "f", LuaEffect(f"redis.call('INCR', KEYS[1]) {source}", (counter,)))
+    assert store.load("w") == {}
+
+
+def test_a_result_of_any_script_comes_back(redis: Redis, namespace: str) -> None:
+    store = RedisCheckpointer(redis, namespace)
+    holder = claimed(store, "w")
+    for n, text in enumerate(["é", "日本", "😀", "a\x7f", ""]):
+        effect = LuaEffect("return cjson.encode(ARGV[1])", (), (text,))
+        assert store.transact(holder, f"e{n}", effect) == text

@@ -13,12 +13,14 @@ from durably_redis_sync import (
     RedisCheckpointer,
     RedisSetScheduler,
     RedisStreamScheduler,
+    SplitDurable,
     claimed,
     now_utc,
 )
+from durably_redis_sync.together import close_pass, open_pass, renew_all
 from proxy import Proxy, serving
 from support import ms
-from support_sync import Redis
+from support_sync import Redis, together
 from support_sync import client as connect
 
 
@@ -165,3 +167,42 @@ def test_the_streams_scripts_answer_the_same(proxy: Proxy, far: Redis, namespace
     lost(proxy, queue.cancel, "w")
     assert queue.next_ready(ms(5)) is None
     lost(proxy, queue.trim)
+
+
+def test_two_readers_of_one_queue_get_their_own_answers(proxy: Proxy, far: Redis, namespace: str) -> None:
+    queue = RedisSetScheduler(far, namespace, poll=ms(5))
+    far.script_load(queue.take.source)
+    for n in range(12):
+        queue.make_ready(f"w{n}")
+    taken: list[str] = []
+
+    def read() -> None:
+        for _ in range(4):
+            delivery = queue.next_ready(ms(500))
+            assert delivery is not None
+            taken.append(delivery.workflow)
+
+    before = proxy.swallowed
+    proxy.swallow_next("evalsha")
+    together(read, read, read)
+    assert proxy.swallowed == before + 1
+    assert sorted(taken) == sorted(f"w{n}" for n in range(12))
+
+
+def test_the_opening_and_the_end_of_a_pass_are_said_again_as_a_whole(
+    proxy: Proxy, store: RedisCheckpointer, far: Redis, namespace: str
+) -> None:
+    queue = RedisStreamScheduler(far, namespace)
+    durable: SplitDurable[LuaEffect] = SplitDurable(store, queue)
+    queue.prepare()
+    store.supply("w", "a", 1)
+    queue.make_ready("w")
+    delivery = queue.next_ready(ms(50))
+    assert delivery is not None
+    opening = lost(proxy, open_pass, durable, delivery, ms(60_000), ms(60_000))
+    assert opening.holder is not None and opening.stands and opening.recorded == {"a": 1}
+    assert lost(proxy, renew_all, durable, [(opening.holder, delivery)], ms(60_000)) == [delivery]
+    assert lost(proxy, close_pass, durable, opening.holder, delivery, None) == (None, None)
+    assert store.claim("w") is not None
+    pending: Any = far.xpending(queue.ready_key, queue.group)
+    assert pending["pending"] == 0

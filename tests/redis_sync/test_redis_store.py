@@ -307,3 +307,49 @@ class TestEffects:
             LuaEffect("return '1'", keys="abc")  # type: ignore[arg-type]
         with pytest.raises(TypeError):
             LuaEffect("return '1'", args=(None,))  # type: ignore[arg-type]
+
+
+def test_out_of_memory_each_call_does_all_or_nothing_and_giving_back_works(
+    own_server: EmbeddedServer, namespace: str
+) -> None:
+    client = connect(own_server.url)
+    store = RedisCheckpointer(client, namespace)
+    stream, in_set = RedisStreamScheduler(client, namespace), RedisSetScheduler(client, namespace)
+    stream.prepare()
+    for name in ("gone", "w", "x"):
+        stream.make_ready(name)
+        in_set.make_ready(name)
+    holder = claimed(store, "w")
+    store.record(holder, "a", 1)
+    from_stream = [stream.next_ready(ms(50)) for _ in range(3)]
+    from_set = [in_set.next_ready(ms(50)) for _ in range(3)]
+    assert None not in from_stream and None not in from_set
+    client.config_set("maxmemory-policy", "noeviction")
+    client.config_set("maxmemory", 1)
+    refused: list[Any] = [
+        partial(store.record, holder, "b", 1),
+        partial(store.supply, "w", "c", 1),
+        partial(store.append, "w", 1),
+        partial(store.claim, "other"),
+        partial(store.transact, holder, "t", LuaEffect("return '1'")),
+        partial(stream.make_ready, "y"),
+        partial(in_set.make_ready, "y"),
+    ]
+    for call in refused:
+        with pytest.raises(ResponseError, match="OOM"):
+            call()
+    stream.cancel("gone")
+    in_set.cancel("gone")
+    for queue, deliveries in ((stream, from_stream), (in_set, from_set)):
+        scheduler: Any = queue
+        for delivery in deliveries:
+            scheduler.done(delivery)
+    store.release(holder)
+    assert store.load("w") == {"a": 1}
+    client.config_set("maxmemory", 0)
+    assert store.claim("w") is not None
+    assert store.load("w") == {"a": 1}
+    for scheduler in (stream, in_set):
+        assert scheduler.next_ready(ms(5)) is None
+        assert scheduler.reclaim(timedelta(0)) is None
+    client.close()

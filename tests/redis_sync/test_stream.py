@@ -164,3 +164,45 @@ class TestTrim:
 def _calls(redis: Redis) -> int:
     stats: Any = redis.info("commandstats")
     return sum(int(stats.get(f"cmdstat_{name}", {}).get("calls", 0)) for name in ("evalsha", "eval"))
+
+
+def test_a_sleeper_that_cannot_be_queued_is_still_a_sleeper(
+    redis: Redis, queue: RedisStreamScheduler
+) -> None:
+    redis.zadd(queue.sleeping_key, {"w": 1.0})
+    redis.delete(queue.ready_key)
+    redis.set(queue.ready_key, "text")
+    with pytest.raises(ResponseError, match="WRONGTYPE"):
+        queue.wake_due()
+    assert redis.zscore(queue.sleeping_key, "w") == 1.0
+
+
+def test_an_abandoned_delivery_among_thousands_is_found_in_a_few_calls(redis: Redis, namespace: str) -> None:
+    queue = RedisStreamScheduler(redis, namespace)
+    queue.prepare()
+    pipe = redis.pipeline(transaction=False)
+    for n in range(3_000):
+        pipe.xadd(queue.ready_key, {"workflow": f"w{n}"})
+    pipe.execute()
+    redis.xreadgroup(queue.group, "another", {queue.ready_key: ">"}, count=3_000)
+    entries: Any = redis.xrange(queue.ready_key, count=3_000)
+    abandoned, _ = entries[2_500]
+    redis.xclaim(queue.ready_key, queue.group, "gone", 0, [abandoned], idle=3_600_000)
+    found = [queue.reclaim(ms(600_000)) for _ in range(8)]
+    assert [one.receipt for one in found if one is not None] == [abandoned]
+
+
+def test_whether_a_delivery_stands(redis: Redis, queue: RedisStreamScheduler, namespace: str) -> None:
+    other = RedisStreamScheduler(redis, namespace)
+
+    def stands(delivery: Any, of: RedisStreamScheduler = queue) -> bool:
+        call = of.holding(delivery)
+        return bool(call.answer(redis.eval(str(call.source), *call.command[2:])))  # type: ignore[arg-type]
+
+    queue.make_ready("w")
+    delivery = queue.next_ready(ms(5))
+    assert stands(delivery)
+    taken = other.reclaim(ms(0))
+    assert not stands(delivery) and stands(taken, other)
+    other.cancel("w")
+    assert not stands(taken, other)

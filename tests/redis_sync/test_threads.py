@@ -309,8 +309,11 @@ def test_a_body_may_use_its_run_from_threads_of_its_own(redis: Redis, namespace:
     holder = claimed(store, "w")
     outcome: Any = resume(holder, store, body)
     assert isinstance(outcome, Sleeping) and outcome.key == "nap3"
-    time.sleep(0.2)
-    assert resume(holder, store, body) == Completed(list(range(40)))
+
+    def completed() -> bool:
+        return resume(holder, store, body) == Completed(list(range(40)))
+
+    eventually(completed, describing="every nap is over")
     assert sorted(runs) == list(range(40))
 
 

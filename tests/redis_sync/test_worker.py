@@ -4,7 +4,7 @@
 from __future__ import annotations
 
 import time
-from datetime import timedelta
+from datetime import datetime, timedelta
 from typing import Any
 
 import pytest
@@ -20,6 +20,7 @@ from durably_redis_sync import (
     Run,
     SplitDurable,
     now_utc,
+    passes,
     ticks,
     trimming,
     work,
@@ -453,3 +454,165 @@ def ticks_once() -> Any:
     for moment in ticks(ms(1)):
         yield moment
         return
+
+
+def test_a_wakeup_cancelled_before_its_pass_began_runs_nothing(redis: Redis, namespace: str) -> None:
+    queues: list[Any] = [
+        RedisStreamScheduler(redis, namespace, lease=ms(300)),
+        RedisSetScheduler(redis, namespace, lease=ms(300), poll=ms(10)),
+    ]
+    for queue in queues:
+        durable: SplitDurable[Any] = SplitDurable(RedisCheckpointer(redis, namespace), queue)
+        ran: list[str] = []
+
+        def body(run: Run, ran: list[str] = ran) -> None:
+            ran.append(run.workflow)
+
+        def gone(durable: SplitDurable[Any] = durable) -> Any:
+            durable.scheduler.prepare()
+            for name in ("gone", "stays"):
+                durable.scheduler.make_ready(name)
+                delivery = durable.scheduler.next_ready(ms(50))
+                assert delivery is not None
+                if name == "gone":
+                    durable.delete(name)
+                yield delivery
+
+        passes(durable, body)(gone())
+        assert ran == ["stays"]
+        assert durable.checkpointer.claim("gone") is not None
+
+
+def test_a_drain_lets_the_write_under_way_end(redis: Redis, namespace: str) -> None:
+    began = Event()
+
+    class Slow(RedisCheckpointer):
+        def record(self, holder: Pass, key: str, value: object) -> Any:
+            began.set()
+            sleep(0.3)
+            return super().record(holder, key, value)
+
+    durable: SplitDurable[Any] = SplitDurable(Slow(redis, namespace), RedisStreamScheduler(redis, namespace))
+
+    def effect() -> int:
+        return 1
+
+    def body(run: Run) -> None:
+        run.step("a", effect, same)
+
+    with Working(durable, body, grace=ms(20)):
+        durable.scheduler.make_ready("w")
+        assert wait(began, 5)
+    assert durable.checkpointer.load("w") == {"a": 1}
+    durable.scheduler.wake_due()
+    assert durable.scheduler.next_ready(ms(50)) is not None
+
+
+def test_what_outlasts_the_grace_is_handed_on_at_once(durable: SplitDurable[Any]) -> None:
+    began, gate = Event(), Event()
+    ended: list[str] = []
+
+    def effect() -> int:
+        return 1
+
+    def hangs(run: Run) -> None:
+        began.set()
+        try:
+            wait(gate, 20)
+        except STOPPED:
+            pass
+        run.step("late", effect, same)
+
+    def body(run: Run) -> None:
+        ended.append(run.workflow)
+
+    with Working(durable, hangs, grace=ms(50)):
+        durable.scheduler.make_ready("w")
+        assert wait(began, 5)
+    with Working(durable, body):
+        finished(ended, 1)
+        gate.set()
+    assert durable.checkpointer.load("w") == {}
+
+
+def test_a_body_that_leaves_the_process_fails_alone(durable: SplitDurable[Any]) -> None:
+    ended: list[str] = []
+    tries: list[str] = []
+
+    def body(run: Run) -> None:
+        tries.append(run.workflow)
+        if tries.count("bad") == 1 and run.workflow == "bad":
+            raise SystemExit(3)
+        ended.append(run.workflow)
+
+    with Working(durable, body):
+        durable.scheduler.make_ready("bad")
+        durable.scheduler.make_ready("good")
+        finished(ended, 2)
+    assert sorted(ended) == ["bad", "good"]
+
+
+def test_a_plain_client_lives_through_lost_connections(
+    server: EmbeddedServer, redis: Redis, namespace: str
+) -> None:
+    client = Redis.from_url(server.url, decode_responses=True)
+    durable: SplitDurable[Any] = SplitDurable(
+        RedisCheckpointer(client, namespace), RedisStreamScheduler(client, namespace, lease=ms(300))
+    )
+    ended: list[str] = []
+
+    def body(run: Run) -> None:
+        ended.append(run.workflow)
+
+    with Working(durable, body):
+        for n in range(20):
+            durable.scheduler.make_ready(f"w{n}")
+            redis.client_kill_filter(_type="normal", skipme=True)
+            sleep(0.01)
+        finished(ended, 20)
+    client.close()
+
+
+@pytest.mark.parametrize("kind", ["stream", "set"])
+def test_due_is_what_the_servers_clock_says_however_wrong_the_workers_are(
+    server: EmbeddedServer, namespace: str, monkeypatch: pytest.MonkeyPatch, kind: str
+) -> None:
+    ahead = timedelta(0)
+
+    class Wrong(datetime):
+        @classmethod
+        def now(cls, tz: Any = None) -> Any:
+            return datetime.now(tz) + ahead
+
+    monkeypatch.setattr("durably.values.datetime", Wrong)
+    client = connect(server.url)
+    store = RedisCheckpointer(client, namespace)
+    queue: Any = (
+        RedisStreamScheduler(client, namespace, lease=ms(300))
+        if kind == "stream"
+        else RedisSetScheduler(client, namespace, lease=ms(300), poll=ms(10))
+    )
+    durable: SplitDurable[Any] = SplitDurable(store, queue)
+    passes_run: list[float] = []
+    ended: list[float] = []
+
+    def body(run: Run) -> None:
+        nonlocal ahead
+        passes_run.append(time.monotonic())
+        ahead = timedelta(hours=1) if len(passes_run) % 2 else timedelta(hours=-1)
+        run.sleep("nap", ms(400))
+        ended.append(time.monotonic())
+
+    for hours in (1, -1):
+        ahead = timedelta(hours=hours)
+        del passes_run[:], ended[:]
+        with Working(durable, body), Working(durable, body):
+            durable.scheduler.make_ready(f"w{hours}")
+
+            def done() -> bool:
+                return bool(ended)
+
+            eventually(done, describing="the sleeper wakes")
+        assert 0.35 < ended[0] - passes_run[0] < 1.5
+        assert len(passes_run) == 2
+    client.close()

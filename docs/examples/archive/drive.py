@@ -23,14 +23,16 @@ from pathlib import Path
 from typing import Any
 from uuid import uuid4
 
+from connection import build, connect
 from durably import embedded
 from redis.asyncio import Redis
 from rich.console import Console
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn
 from rich.table import Table
-from workflow import build, connect, ledger_key, workflow_id
+from workflow import ledger_key, workflow_id
 
 HERE = Path(__file__).parent
+SCRIPTS = {"async": HERE / "worker.py", "sync": HERE.parent / "archive_sync" / "worker.py"}
 ALLOWED = 240.0
 """How long the whole may take, in seconds, before what is missing counts as lost."""
 
@@ -43,14 +45,19 @@ class Fleet:
     scheduler: str
     namespace: str
     url: str
+    flavour: str = "async"
+    started: int = 0
     workers: list[subprocess.Popen[bytes]] = field(default_factory=list)
     kills: int = 0
 
     def start(self, role: str) -> subprocess.Popen[bytes]:
-        """Start a process of this role."""
+        """Start a process of this role, of the fleet's flavour or of each in turn."""
+        flavours = list(SCRIPTS) if self.flavour == "mixed" else [self.flavour]
+        script = SCRIPTS[flavours[self.started % len(flavours)]]
+        self.started += 1
         command = [
             sys.executable,
-            str(HERE / "worker.py"),
+            str(script),
             role,
             str(self.folder),
             self.scheduler,
@@ -146,7 +153,9 @@ async def drive(options: argparse.Namespace, folder: Path, console: Console) -> 
     (folder / "sources.json").write_text(json.dumps(files))
     own = None if options.redis_url else embedded.start(folder / "server", fsync="always", tcp=True)
     namespace = f"archive-{uuid4().hex[:8]}"
-    fleet = Fleet(folder, options.scheduler, namespace, own.url if own else options.redis_url)
+    fleet = Fleet(
+        folder, options.scheduler, namespace, own.url if own else options.redis_url, options.flavour
+    )
     redis = connect(fleet.url)
     restarts = 0
     started = time.monotonic()
@@ -249,6 +258,9 @@ def main() -> int:
     parser.add_argument("--files", type=int, default=400, help="how many of them (default 400)")
     parser.add_argument("--workers", type=int, default=3, help="worker processes (default 3)")
     parser.add_argument("--kill-every", type=float, default=1.0, help="seconds between kills (default 1)")
+    parser.add_argument(
+        "--flavour", choices=["async", "sync", "mixed"], default="async", help="whose workers (default async)"
+    )
     parser.add_argument("--scheduler", choices=["stream", "set"], default="stream")
     parser.add_argument(
         "--redis-url", default=os.environ.get("REDIS_URL"), help="a running server (default: embedded)"

@@ -12,10 +12,11 @@ import sys
 from datetime import timedelta
 from pathlib import Path
 
+from connection import build, connect
 from durably_redis_async import work
 from redis.exceptions import ConnectionError as RedisConnectionError
 from redis.exceptions import TimeoutError as RedisTimeoutError
-from workflow import APPROVED_EVERY, Archive, build, connect, workflow_id
+from workflow import APPROVED_EVERY, Archive, workflow_id
 
 
 async def run_worker(folder: Path, scheduler: str, namespace: str) -> None:

@@ -14,41 +14,11 @@ from datetime import timedelta
 from pathlib import Path
 from typing import Any
 
-from durably_redis_async import (
-    LuaEffect,
-    RedisCheckpointer,
-    RedisSetScheduler,
-    RedisStreamScheduler,
-    Run,
-    SplitDurable,
-    check_workflow_id,
-)
-from redis.asyncio import Redis
-from redis.asyncio.retry import Retry
-from redis.backoff import ExponentialBackoff
+from durably_redis_async import LuaEffect, Run, check_workflow_id
 
 NAMESPACE = "archive"
-LEASE = timedelta(seconds=2)
 SETTLE = timedelta(milliseconds=300)
 APPROVED_EVERY = 50
-
-
-def connect(url: str) -> Redis:
-    """A client that sends a command again while the server restarts."""
-    client: Redis = Redis.from_url(
-        url, decode_responses=True, retry=Retry(ExponentialBackoff(cap=0.5, base=0.02), 40)
-    )
-    return client
-
-
-def build(redis: Redis, scheduler: str, namespace: str = NAMESPACE) -> SplitDurable[LuaEffect]:
-    """The store and the queue (`stream` or `set`)."""
-    store = RedisCheckpointer(redis, namespace)
-    if scheduler == "stream":
-        return SplitDurable(store, RedisStreamScheduler(redis, namespace, lease=LEASE))
-    return SplitDurable(
-        store, RedisSetScheduler(redis, namespace, lease=LEASE, poll=timedelta(milliseconds=20))
-    )
 
 
 def workflow_id(number: int) -> str:

@@ -30,6 +30,8 @@ class JsonCodec:
     What JSON gives back as something else (a tuple as a list) comes back as that.
     """
 
+    kind = "json"
+
     def encode(self, value: object) -> str:
         """JSON text. Raises `TypeError` for what JSON has no form for, `ValueError` for NaN and infinities."""
         return json.dumps(value, sort_keys=True, allow_nan=False)

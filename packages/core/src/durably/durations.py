@@ -9,6 +9,9 @@ from __future__ import annotations
 from datetime import datetime, timedelta
 from math import ceil
 
+LONGEST = timedelta(days=36_500)
+"""The longest duration there is: what Lua counts exactly, and more than anybody waits."""
+
 _MILLISECOND = timedelta(milliseconds=1)
 
 
@@ -21,6 +24,8 @@ def check_duration(name: str, duration: timedelta) -> timedelta:
         raise TypeError(f"{name} must be a timedelta, not {type(duration).__name__}: {duration!r}")
     if duration <= timedelta(0):
         raise ValueError(f"{name} must be positive, not {duration!r}")
+    if duration > LONGEST:
+        raise ValueError(f"{name} must be at most {LONGEST.days} days, not {duration!r}")
     return duration
 
 

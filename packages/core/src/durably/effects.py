@@ -27,7 +27,17 @@ class LuaEffect:
         if isinstance(self.keys, (str, bytes)) or isinstance(self.args, (str, bytes)):
             raise TypeError("an effect's keys and args are tuples; write (value,) for a single one")
         object.__setattr__(self, "keys", tuple(self.keys))
-        object.__setattr__(self, "args", tuple(self.args))
-        for arg in self.args:
-            if isinstance(arg, bool) or not isinstance(arg, (str, int, float, bytes)):
-                raise TypeError(f"an effect's args are text, numbers or bytes, not {arg!r}")
+        object.__setattr__(self, "args", tuple(map(_plain, self.args)))
+
+
+def _plain(arg: object) -> str | int | float | bytes:
+    """`arg` as its plain type: an enumeration's member is passed as its value, not as its name."""
+    if isinstance(arg, str):
+        return str.__str__(arg)
+    if isinstance(arg, bytes):
+        return bytes(arg)
+    if isinstance(arg, int) and not isinstance(arg, bool):
+        return int.__int__(arg)
+    if isinstance(arg, float):
+        return float.__float__(arg)
+    raise TypeError(f"an effect's args are text, numbers or bytes, not {arg!r}")

@@ -10,8 +10,7 @@ from durably.values import INBOX
 
 def check_namespace(namespace: str) -> str:
     """Return `namespace`, or raise a `ValueError` if it is empty or holds a brace (the hash tag's mark)."""
-    if not isinstance(namespace, str):
-        raise TypeError(f"a namespace must be text, not {type(namespace).__name__}")
+    _check_text("a namespace", namespace)
     if not namespace or "{" in namespace or "}" in namespace:
         raise ValueError(f"a namespace must be text without braces, and not empty: {namespace!r}")
     return namespace
@@ -19,8 +18,7 @@ def check_namespace(namespace: str) -> str:
 
 def check_id(workflow: str) -> str:
     """Return `workflow`, or raise if it is empty (`ValueError`) or no text (`TypeError`)."""
-    if not isinstance(workflow, str):
-        raise TypeError(f"a workflow id must be text, not {type(workflow).__name__}: {workflow!r}")
+    _check_text("a workflow id", workflow)
     if not workflow:
         raise ValueError("a workflow id must not be empty")
     return workflow
@@ -34,7 +32,7 @@ def check_workflow_id(workflow: str, longest: int = 200) -> str:
     check_id(workflow)
     if "{" in workflow or "}" in workflow:
         raise ValueError(f"a workflow id must not hold braces, which choose the cluster slot: {workflow!r}")
-    if len(workflow.encode("utf-8", "surrogatepass")) > longest:
+    if len(workflow.encode("utf-8")) > longest:
         raise ValueError(f"a workflow id must be at most {longest} bytes long: {workflow[:40]!r}...")
     if not workflow.isprintable():
         raise ValueError(f"a workflow id must not hold control characters: {workflow!r}")
@@ -43,8 +41,7 @@ def check_workflow_id(workflow: str, longest: int = 200) -> str:
 
 def check_key(key: str) -> str:
     """Return the step name `key`, or raise if it is empty, no text, or in the inbox's key space."""
-    if not isinstance(key, str):
-        raise TypeError(f"a step name must be text, not {type(key).__name__}: {key!r}")
+    _check_text("a step name", key)
     if not key:
         raise ValueError("a step name must not be empty")
     if key.startswith(INBOX):
@@ -95,5 +92,26 @@ def receipts_key(namespace: str) -> str:
 
 
 def answers_key(namespace: str) -> str:
-    """The hash of the set scheduler's last answers, in case a reply was lost."""
+    """The hash of the set scheduler's last extensions, in case a reply was lost."""
     return f"{{{schedule_key(namespace)}}}:answers"
+
+
+def answer_key(namespace: str, reader: str) -> str:
+    """The last wakeup that one reader was given, in case the reply was lost."""
+    return f"{{{schedule_key(namespace)}}}:answers:{reader}"
+
+
+def _check_text(what: str, text: str) -> str:
+    """Return `text`, or raise: `TypeError` if it is no text or is formatted as another, `ValueError` if it has no UTF-8.
+
+    Keys are made by formatting and members by encoding: a name that gives two texts would be in two places.
+    """
+    if not isinstance(text, str):
+        raise TypeError(f"{what} must be text, not {type(text).__name__}: {text!r}")
+    if f"{text}" != str.__str__(text):
+        raise TypeError(f"{what} must be plain text: pass the value of {text!r}")
+    try:
+        text.encode("utf-8")
+    except UnicodeEncodeError as error:
+        raise ValueError(f"{what} must be text that has a UTF-8 encoding: {text!r}: {error}") from None
+    return text

@@ -8,7 +8,7 @@ from importlib.resources import files
 
 _INCLUDE = re.compile(r"^-- @include (\w+)[ \t]*$", re.MULTILINE)
 EFFECT = "-- @effect"
-"""The line that an effect's source takes the place of."""
+"""What an effect's source takes the place of."""
 
 
 @lru_cache(maxsize=None)
@@ -31,7 +31,7 @@ def read_script(name: str) -> str:
 
 
 def splice(source: str, effect: str) -> str:
-    """`source` with its effect line replaced by `effect`. Raises `ValueError` unless there is exactly one such line."""
+    """`source` with its effect mark replaced by `effect`. Raises `ValueError` unless there is exactly one such mark."""
     if source.count(EFFECT) != 1:
-        raise ValueError(f"a script to splice into has exactly one line {EFFECT!r}")
+        raise ValueError(f"a script to splice into has exactly one mark {EFFECT!r}")
     return source.replace(EFFECT, effect)

@@ -16,23 +16,35 @@ STREAM_ANSWER = read_script("stream_answer")
 STREAM_CANCEL = read_script("stream_cancel")
 STREAM_CANCELLED = read_script("stream_cancelled")
 STREAM_TRIM = read_script("stream_trim")
+STREAM_RECLAIM = read_script("stream_reclaim")
+STREAM_HOLDING = read_script("stream_holding")
 SET_TAKE = read_script("set_take")
 SET_KEEP = read_script("set_keep")
 SET_FINISH = read_script("set_finish")
 SET_SUSPEND = read_script("set_suspend")
 SET_RING = read_script("set_ring")
 SET_CANCEL = read_script("set_cancel")
+SET_HOLDING = read_script("set_holding")
 
 TRIM_CHUNK = 2000
 """How many entries one call of the trim script looks at."""
+
+RECLAIM_STEPS = 50
+"""How far one call of the reclaim script looks, in steps of ten pending entries."""
 
 MARKS = 86_400_000
 """How long a cancellation's mark outlives a canceller that died, in ms."""
 
 ANSWERS = 3_600_000
-"""How long the set's last answers are kept for a repeated call, in ms."""
+"""How long the set's last answers are kept for a repeated call, in ms: longer than a client goes on repeating."""
 
 _EPOCH = datetime(1970, 1, 1, tzinfo=timezone.utc)
+
+
+def server_time(reply: Any) -> datetime:
+    """A TIME reply as an aware moment."""
+    seconds, micros = reply
+    return _EPOCH + timedelta(seconds=int(seconds), microseconds=int(micros))
 
 
 def unix_seconds(when: datetime) -> str:
@@ -61,16 +73,13 @@ def read_entry(reply: Any) -> tuple[str, dict[str, str]] | None:
     return _entry(entries[0]) if entries else None
 
 
-def claimed_entry(reply: Any) -> tuple[str, tuple[str, dict[str, str]] | None, bool]:
-    """An XAUTOCLAIM reply: the next cursor, the entry taken over, and whether a deleted one was met instead."""
-    cursor, entries = str(reply[0]), reply[1]
-    gone = len(reply) > 2 and bool(reply[2])
-    for one in entries or ():
-        found = _entry(one)
-        if found is not None:
-            return cursor, found, gone
-        gone = True
-    return cursor, None, gone
+def reclaimed_entry(reply: Any) -> tuple[str, tuple[str, dict[str, str]] | None]:
+    """The reclaim script's reply: the next cursor, and the entry taken over or `None`."""
+    cursor, *rest = reply
+    if not rest:
+        return str(cursor), None
+    receipt, *fields = rest
+    return str(cursor), (str(receipt), dict(zip(fields[::2], fields[1::2], strict=True)))
 
 
 def _entry(one: Any) -> tuple[str, dict[str, str]] | None:

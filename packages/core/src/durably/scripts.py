@@ -84,8 +84,9 @@ def transact(
     holder: Pass,
     key: str,
     ttl: int,
+    kind: str,
     keys: tuple[str, ...],
     args: tuple[str | int | float | bytes, ...],
 ) -> Request:
-    """`ttl` in ms."""
-    return [*_both(namespace, holder.workflow), *keys], [key, holder.token, ttl, *args]
+    """`ttl` in ms; `kind` is `json` where the encoding is, else empty."""
+    return [*_both(namespace, holder.workflow), *keys], [key, holder.token, ttl, kind, *args]

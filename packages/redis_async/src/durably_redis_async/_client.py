@@ -25,6 +25,7 @@ __all__ = [
     "check_client",
     "patiently",
     "register",
+    "send",
     "send_together",
     "socket_timeout",
 ]
@@ -34,27 +35,34 @@ T = TypeVar("T")
 _QUEUE = 60.0
 """How long a call waits for a connection of a full pool, in seconds."""
 
+_PATIENCE = 3.0
+"""How long a call goes on being sent again over lost connections, in seconds: every call here may be repeated."""
+
 _FULL: type[Exception] | None = getattr(redis.exceptions, "MaxConnectionsError", None)
 
 
 def _is_full(error: Exception) -> bool:
-    if _FULL is not None:
-        return isinstance(error, _FULL)
-    return isinstance(error, RedisConnectionError) and "Too many connections" in str(error)
+    if _FULL is not None and isinstance(error, _FULL):
+        return True
+    return "Too many connections" in str(error)
 
 
 async def patiently(call: Callable[[], Awaitable[T]]) -> T:
-    """`call()`, waiting its turn where the client's pool has no connection free."""
-    until = time.monotonic() + _QUEUE
+    """`call()`, sent again for a while when its connection is lost, whatever the client's own settings are.
+
+    Where the client's pool has no connection free, it waits its turn.
+    """
+    began = time.monotonic()
     pause = 0.001
     while True:
         try:
             return await call()
-        except RedisConnectionError as error:
-            if not _is_full(error) or time.monotonic() > until:
+        except (RedisConnectionError, RedisTimeoutError) as error:
+            full = isinstance(error, RedisConnectionError) and _is_full(error)
+            if time.monotonic() - began > (_QUEUE if full else _PATIENCE):
                 raise
         await asyncio.sleep(pause)
-        pause = min(pause * 2, 0.02)
+        pause = min(pause * 2, 0.02 if full else 0.5)
 
 
 class Script:
@@ -76,40 +84,74 @@ class Script:
 
         return await patiently(by_digest)
 
+    def call(
+        self,
+        keys: Sequence[str],
+        args: Sequence[str | int | float | bytes],
+        answer: Callable[[Any], Any],
+    ) -> Call:
+        """A call of it, to be sent with others."""
+        return Call(self.client, ("EVALSHA", self.sha, len(keys), *keys, *args), answer, self.source)
+
 
 @dataclass(frozen=True)
 class Call:
-    """One call of a script, with what makes its answer of the reply."""
+    """One command, with what makes its answer of the reply, and the script's source if it runs one."""
 
-    script: Script
-    keys: Sequence[str]
-    args: Sequence[str | int | float | bytes]
+    client: Redis
+    command: tuple[str | int | float | bytes, ...]
     answer: Callable[[Any], Any]
+    source: str | None = None
+
+
+async def send(call: Call) -> Any:
+    """The answer of one call. Raises what the server, the connection or the answer raises."""
+    answer = (await send_together([call]))[0]
+    if isinstance(answer, BaseException):
+        raise answer
+    return answer
 
 
 async def send_together(calls: Sequence[Call]) -> list[object]:
-    """The answers of all calls, in one round trip per client; an error stands in the place of its answer.
+    """The answers of all calls, each client's in one round trip and in their order.
 
-    Raises what the connection raises.
+    An error of the server, or of making an answer, stands in the answer's place. Raises what the connection raises.
     """
     answers: list[object] = [None] * len(calls)
-    clients = {id(one.script.client): one.script.client for one in calls}
+    clients = {id(one.client): one.client for one in calls}
     for number, client in clients.items():
-        mine = [n for n, one in enumerate(calls) if id(one.script.client) == number]
+        mine = [n for n, one in enumerate(calls) if id(one.client) == number]
 
-        async def send(client: Redis = client, mine: list[int] = mine) -> list[Any]:
-            async with client.pipeline(transaction=False) as pipe:
-                for n in mine:
-                    pipe.evalsha(calls[n].script.sha, len(calls[n].keys), *calls[n].keys, *calls[n].args)
-                replies: list[Any] = await pipe.execute(raise_on_error=False)
-                return replies
+        async def attempt(client: Redis = client, mine: list[int] = mine) -> list[Any]:
+            replies = await _pipelined(client, [calls[n].command for n in mine])
+            if any(isinstance(reply, NoScriptError) for reply in replies):
+                # all again, in order and one by one: what came after a script may build on it
+                replies = [await _whole(client, calls[n]) for n in mine]
+            return replies
 
-        for n, reply in zip(mine, await patiently(send), strict=True):
-            one = calls[n]
-            if isinstance(reply, NoScriptError):
-                reply = await one.script(one.keys, one.args)
-            answers[n] = reply if isinstance(reply, Exception) else one.answer(reply)
+        for n, reply in zip(mine, await patiently(attempt), strict=True):
+            try:
+                answers[n] = reply if isinstance(reply, Exception) else calls[n].answer(reply)
+            except Exception as error:
+                answers[n] = error
     return answers
+
+
+async def _pipelined(client: Redis, commands: Sequence[tuple[str | int | float | bytes, ...]]) -> list[Any]:
+    async with client.pipeline(transaction=False) as pipe:
+        for command in commands:
+            pipe.execute_command(*command)
+        replies: list[Any] = await pipe.execute(raise_on_error=False)
+        return replies
+
+
+async def _whole(client: Redis, call: Call) -> Any:
+    command = call.command if call.source is None else ("EVAL", call.source, *call.command[2:])
+    sending: Any = client
+    try:
+        return await sending.execute_command(*command)
+    except ResponseError as error:
+        return error
 
 
 def register(client: Redis, source: str) -> Script:

@@ -9,7 +9,7 @@ import threading
 from collections import deque
 from collections.abc import Awaitable, Callable
 from types import TracebackType
-from typing import Any, Generic, ParamSpec, TypeVar
+from typing import Any, ClassVar, Generic, ParamSpec, TypeVar
 
 __all__ = [
     "CANCELLED",
@@ -208,36 +208,46 @@ class Draining:
     """Sets `stop` at the first SIGTERM or SIGINT, for the length of a block. A second one does what it did before.
 
     Only in the main thread, and only where `stop` is this block's own (`handle`): elsewhere signals are the
-    application's. A signal that is ignored stays ignored.
+    application's. A signal that is ignored stays ignored. Blocks may overlap: a signal is told to all of them.
     """
 
+    _open: ClassVar[list[Draining]] = []
+    _before: ClassVar[dict[int, Any]] = {}
+
     def __init__(self, stop: Event, handle: bool) -> None:
-        self._stop = stop
+        self.stop = stop
         self._handle = handle and threading.current_thread() is threading.main_thread()
-        self._before: dict[int, Any] = {}
 
     def __enter__(self) -> None:
         if not self._handle:
             return
-        loop = asyncio.get_running_loop()
-
-        def first(number: int, frame: object) -> None:
-            self._restore()
-            loop.call_soon_threadsafe(self._stop.set)
-
-        for number in (signal.SIGTERM, signal.SIGINT):
-            before = signal.getsignal(number)
-            if before not in (None, signal.SIG_IGN):
-                self._before[number] = before
-                signal.signal(number, first)
+        self.loop = asyncio.get_running_loop()
+        self._open.append(self)
+        if len(self._open) == 1:
+            for number in (signal.SIGTERM, signal.SIGINT):
+                before = signal.getsignal(number)
+                if before not in (None, signal.SIG_IGN):
+                    self._before[number] = before
+                    signal.signal(number, Draining._first)
 
     def __exit__(self, *_: object) -> None:
-        self._restore()
+        if self in self._open:
+            self._open.remove(self)
+            if not self._open:
+                self._restore()
 
-    def _restore(self) -> None:
-        for number, before in self._before.items():
-            signal.signal(number, before)
-        self._before = {}
+    @staticmethod
+    def _first(number: int, frame: object) -> None:
+        Draining._restore()
+        for one in Draining._open:
+            one.loop.call_soon_threadsafe(one.stop.set)
+
+    @classmethod
+    def _restore(cls) -> None:
+        for number, before in cls._before.items():
+            if signal.getsignal(number) is Draining._first:
+                signal.signal(number, before)
+        cls._before.clear()
 
 
 def process_ends() -> bool:

@@ -108,6 +108,7 @@ class CompiledGraph(Generic[Out]):
             try:
                 result = await call(*(results[one] for one in needs))
             except CANCELLED:
+                landed.put((name, None, RuntimeError(f"node {name!r} was cancelled")))
                 raise
             except BaseException as error:
                 landed.put((name, None, error))

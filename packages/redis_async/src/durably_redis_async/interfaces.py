@@ -104,8 +104,11 @@ class Scheduler(Protocol):
         """
         ...
 
-    async def wake_due(self, now: datetime) -> tuple[str, ...]:
-        """Make ready, each in one step, every sleeper whose deadline has come by `now`; which ones."""
+    async def wake_due(self, now: datetime | None = None) -> tuple[str, ...]:
+        """Make ready, each in one step, every sleeper whose deadline has come by `now`; which ones.
+
+        Unset, it is the queue's own clock: for Redis the server's.
+        """
         ...
 
     async def next_ready(self, within: timedelta) -> Delivery | None:

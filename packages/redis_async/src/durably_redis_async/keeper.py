@@ -17,8 +17,8 @@ from durably.values import Delivery, Pass
 
 from durably_redis_async._concurrency import Event, Guard, Nursery, Slots, Work, wait_for
 from durably_redis_async.interfaces import Durable
-from durably_redis_async.renewing import renew_all
 from durably_redis_async.run import Run
+from durably_redis_async.together import renew_all
 
 _log = logging.getLogger("durably.worker")
 
@@ -41,6 +41,7 @@ class Held:
     lasts_until: float
     work: Work = field(default_factory=Work)
     why: str | None = None
+    leaving: bool = False
     gone: bool = False
     renewing: bool = False
 
@@ -55,7 +56,7 @@ class Held:
                 why,
                 self.work.name,
             )
-        self.work.cancel()
+            self.work.cancel()
 
 
 class Keeper:

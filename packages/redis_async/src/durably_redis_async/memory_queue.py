@@ -57,9 +57,9 @@ class MemoryScheduler:
             sooner = self._sleeping.get(delivery.workflow)
             self._sleeping[delivery.workflow] = when if sooner is None else min(sooner, when)
 
-    async def wake_due(self, now: datetime) -> tuple[str, ...]:
-        """Make ready every sleeper whose deadline is not after `now` (aware); which ones."""
-        check_moment("now", now)
+    async def wake_due(self, now: datetime | None = None) -> tuple[str, ...]:
+        """Make ready every sleeper whose deadline is not after `now` (aware; unset: the clock's); which ones."""
+        now = self.now() if now is None else check_moment("now", now)
         with self._guard:
             due = sorted((when, workflow) for workflow, when in self._sleeping.items() if when <= now)
             for _, workflow in due:

@@ -14,14 +14,15 @@ from durably.values import Blocked, Completed, Pass, Sleeping, now_utc
 from durably_redis_async._concurrency import CANCELLED, Returning, sleep
 from durably_redis_async.interfaces import Checkpointer
 from durably_redis_async.run import Extend, Run, extending
+from durably_redis_async.together import read_pass
 
 T = TypeVar("T")
 
 Body = Returning[[Run], T]
 """A workflow: an ordinary function of a `Run`."""
 
-LEAVING: tuple[type[BaseException], ...] = (*CANCELLED, KeyboardInterrupt, SystemExit, GeneratorExit)
-"""What ends a pass from outside: it is no verdict on the workflow."""
+LEAVING: tuple[type[BaseException], ...] = (*CANCELLED, KeyboardInterrupt, GeneratorExit)
+"""What ends a pass from outside: it is no verdict on the workflow. (`SystemExit` in a body is its failure.)"""
 
 _SETTLE = 30.0
 """How long a pass waits for writes that branches of its body still have under way, in seconds."""
@@ -37,10 +38,12 @@ async def resume(
 ) -> Outcome[T]:
     """Run one pass of `body` under the claim `holder`, and return what it came to.
 
-    Raises `Fenced` if the claim was lost, over everything else; then what the body raised (out of an exception group:
+    `now` is the clock; the store's server's, unless another is given. Raises `Fenced` if the claim was lost, over everything else; then what the body raised (out of an exception group:
     the one failure, or the failures without the suspensions); `Swallowed` if it caught a suspension and returned.
     """
-    recorded = await checkpointer.load(holder.workflow)
+    recorded, clock = await read_pass(checkpointer, holder.workflow)
+    if clock is not None and now is now_utc:
+        now = clock
     return await finish(Run(holder, checkpointer, recorded, extend or extending(checkpointer), now), body)
 
 
@@ -52,9 +55,9 @@ async def finish(run: Run, body: Body[T]) -> Outcome[T]:
         run.end()
         raise
     except BaseException as error:
-        await _settle(run)
+        await settle(run)
         return _verdict(run, error)
-    await _settle(run)
+    await settle(run)
     if run.lost:
         raise Fenced(run.workflow)
     if run.reached:
@@ -62,7 +65,7 @@ async def finish(run: Run, body: Body[T]) -> Outcome[T]:
     return Completed(value)
 
 
-async def _settle(run: Run) -> None:
+async def settle(run: Run) -> None:
     """Let no new step begin, and wait for the writes under way: a deadline that is recorded gets its wakeup."""
     run.end()
     until = time.monotonic() + _SETTLE

@@ -73,7 +73,8 @@ async def work(
     `tick`: how often due sleepers are looked for. `within`: how long one wait for a wakeup takes at most. `budget`:
     how long a pass may take. `contended`: when to look again at a workflow that another pass holds. `limit`: how many
     passes at once. `stop`: an event that drains the worker when set: it pulls no more, its passes have `grace` to
-    end, what is left then is given back for others to take at once. Without `stop`, and in the main thread, the first
+    end, what is left then is given back for others to take at once. `now`: the clock; the store's server's, unless a
+    test gives another. Without `stop`, and in the main thread, the first
     SIGTERM or SIGINT drains it, and a second one does what it would have done without us.
 
     Raises `ValueError` for what is out of range, and what the store or the queue raises when the loop itself fails; a
@@ -89,6 +90,10 @@ async def work(
     )
     scheduler = durable.scheduler
 
+    async def wake() -> None:
+        async for _ in ticks(tick, stop=ended):
+            await scheduler.wake_due(None if now is now_utc else now())
+
     async def pull() -> None:
         try:
             await run_all(ready(scheduler, within, scheduler.lease, stop=over))
@@ -99,7 +104,7 @@ async def work(
         with Draining(told, stop is None):
             await scheduler.prepare()
             async with Nursery(ended) as nursery:
-                nursery.start(waking(scheduler), ticks(tick, now=now, stop=ended))
+                nursery.start(wake)
                 nursery.start(pull)
     except BaseExceptionGroup as group:
         raise _only(group) from None

@@ -24,6 +24,7 @@ __all__ = [
     "check_client",
     "patiently",
     "register",
+    "send",
     "send_together",
     "socket_timeout",
 ]
@@ -33,27 +34,34 @@ T = TypeVar("T")
 _QUEUE = 60.0
 """How long a call waits for a connection of a full pool, in seconds."""
 
+_PATIENCE = 3.0
+"""How long a call goes on being sent again over lost connections, in seconds: every call here may be repeated."""
+
 _FULL: type[Exception] | None = getattr(redis.exceptions, "MaxConnectionsError", None)
 
 
 def _is_full(error: Exception) -> bool:
-    if _FULL is not None:
-        return isinstance(error, _FULL)
-    return isinstance(error, RedisConnectionError) and "Too many connections" in str(error)
+    if _FULL is not None and isinstance(error, _FULL):
+        return True
+    return "Too many connections" in str(error)
 
 
 def patiently(call: Callable[[], T]) -> T:
-    """`call()`, waiting its turn where the client's pool has no connection free."""
-    until = time.monotonic() + _QUEUE
+    """`call()`, sent again for a while when its connection is lost, whatever the client's own settings are.
+
+    Where the client's pool has no connection free, it waits its turn.
+    """
+    began = time.monotonic()
     pause = 0.001
     while True:
         try:
             return call()
-        except RedisConnectionError as error:
-            if not _is_full(error) or time.monotonic() > until:
+        except (RedisConnectionError, RedisTimeoutError) as error:
+            full = isinstance(error, RedisConnectionError) and _is_full(error)
+            if time.monotonic() - began > (_QUEUE if full else _PATIENCE):
                 raise
         time.sleep(pause)
-        pause = min(pause * 2, 0.02)
+        pause = min(pause * 2, 0.02 if full else 0.5)
 
 
 class Script:
@@ -76,41 +84,75 @@ class Script:
 
         return patiently(by_digest)
 
+    def call(
+        self,
+        keys: Sequence[str],
+        args: Sequence[str | int | float | bytes],
+        answer: Callable[[Any], Any],
+    ) -> Call:
+        """A call of it, to be sent with others."""
+        return Call(self.client, ("EVALSHA", self.sha, len(keys), *keys, *args), answer, self.source)
+
 
 @dataclass(frozen=True)
 class Call:
-    """One call of a script, with what makes its answer of the reply."""
+    """One command, with what makes its answer of the reply, and the script's source if it runs one."""
 
-    script: Script
-    keys: Sequence[str]
-    args: Sequence[str | int | float | bytes]
+    client: Redis
+    command: tuple[str | int | float | bytes, ...]
     answer: Callable[[Any], Any]
+    source: str | None = None
+
+
+def send(call: Call) -> Any:
+    """The answer of one call. Raises what the server, the connection or the answer raises."""
+    answer = (send_together([call]))[0]
+    if isinstance(answer, BaseException):
+        raise answer
+    return answer
 
 
 def send_together(calls: Sequence[Call]) -> list[object]:
-    """The answers of all calls, in one round trip per client; an error stands in the place of its answer.
+    """The answers of all calls, each client's in one round trip and in their order.
 
-    Raises what the connection raises.
+    An error of the server, or of making an answer, stands in the answer's place. Raises what the connection raises.
     """
     answers: list[object] = [None] * len(calls)
-    clients = {id(one.script.client): one.script.client for one in calls}
+    clients = {id(one.client): one.client for one in calls}
     for number, client in clients.items():
-        mine = [n for n, one in enumerate(calls) if id(one.script.client) == number]
+        mine = [n for n, one in enumerate(calls) if id(one.client) == number]
 
-        def send(client: Redis = client, mine: list[int] = mine) -> list[Any]:
-            with client.pipeline(transaction=False) as pipe:
-                sending: Any = pipe
-                for n in mine:
-                    sending.evalsha(calls[n].script.sha, len(calls[n].keys), *calls[n].keys, *calls[n].args)
-                replies: list[Any] = pipe.execute(raise_on_error=False)
-                return replies
+        def attempt(client: Redis = client, mine: list[int] = mine) -> list[Any]:
+            replies = _pipelined(client, [calls[n].command for n in mine])
+            if any(isinstance(reply, NoScriptError) for reply in replies):
+                # all again, in order and one by one: what came after a script may build on it
+                replies = [_whole(client, calls[n]) for n in mine]
+            return replies
 
-        for n, reply in zip(mine, patiently(send), strict=True):
-            one = calls[n]
-            if isinstance(reply, NoScriptError):
-                reply = one.script(one.keys, one.args)
-            answers[n] = reply if isinstance(reply, Exception) else one.answer(reply)
+        for n, reply in zip(mine, patiently(attempt), strict=True):
+            try:
+                answers[n] = reply if isinstance(reply, Exception) else calls[n].answer(reply)
+            except Exception as error:
+                answers[n] = error
     return answers
+
+
+def _pipelined(client: Redis, commands: Sequence[tuple[str | int | float | bytes, ...]]) -> list[Any]:
+    with client.pipeline(transaction=False) as pipe:
+        sending: Any = pipe
+        for command in commands:
+            sending.execute_command(*command)
+        replies: list[Any] = pipe.execute(raise_on_error=False)
+        return replies
+
+
+def _whole(client: Redis, call: Call) -> Any:
+    command = call.command if call.source is None else ("EVAL", call.source, *call.command[2:])
+    sending: Any = client
+    try:
+        return sending.execute_command(*command)
+    except ResponseError as error:
+        return error
 
 
 def register(client: Redis, source: str) -> Script:

@@ -3,10 +3,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from datetime import timedelta
-from typing import cast
+from typing import Any, TypeVar
 from uuid import uuid4
 
 from durably import scripts
@@ -15,6 +15,7 @@ from durably.durations import check_duration, milliseconds
 from durably.effects import LuaEffect
 from durably.keys import check_id, check_key, check_namespace, pass_key, workflow_key
 from durably.lua import splice
+from durably.queue_scripts import server_time
 from durably.records import Stored, decode, encode, in_order, parse_stored
 from durably.signals import EffectResultError, EffectTorn, Fenced
 from durably.values import BUDGET, LEASE, Entry, Pass, Recorded, Written
@@ -27,9 +28,12 @@ from durably_redis_sync._client import (
     check_client,
     patiently,
     register,
+    send,
     send_together,
 )
 from durably_redis_sync._concurrency import Guard
+
+T = TypeVar("T")
 
 
 def _script() -> Script:
@@ -97,34 +101,65 @@ class RedisCheckpointer:
     def _ttl(self) -> int:
         return milliseconds(self.ttl)
 
-    def _stored(self, workflow: str) -> list[tuple[str, Stored]]:
+    @property
+    def _kind(self) -> str:
+        return str(getattr(self.codec, "kind", ""))
+
+    def _fields(self, workflow: str, answer: Callable[[list[tuple[str, Stored]]], T]) -> Call:
         check_id(workflow)
-        key = self.hash_key(workflow)
-        fields = patiently(lambda: self.redis.hgetall(key))
-        return in_order(workflow, cast(dict[str, str], fields))
+
+        def in_turn(fields: dict[str, str]) -> T:
+            return answer(in_order(workflow, fields))
+
+        return Call(self.redis, ("HGETALL", self.hash_key(workflow)), in_turn)
 
     def load(self, workflow: str) -> dict[str, object]:
         """Every recorded step, in the order of first recording. Raises `Undecodable` naming a step it cannot read."""
-        stored = self._stored(workflow)
-        return {key: decode(self.codec, workflow, key, one.encoding) for key, one in stored}
+        recorded: dict[str, object] = send(self.reading(workflow))
+        return recorded
+
+    def reading(self, workflow: str) -> Call:
+        """`load` as a call, to be sent with others by `together`."""
+
+        def answer(stored: list[tuple[str, Stored]]) -> dict[str, object]:
+            return {key: decode(self.codec, workflow, key, one.encoding) for key, one in stored}
+
+        return self._fields(workflow, answer)
 
     def history(self, workflow: str) -> dict[str, Written]:
         """The same, with the server's time of each write."""
-        stored = self._stored(workflow)
-        return {
-            key: Written(decode(self.codec, workflow, key, one.encoding), one.written) for key, one in stored
-        }
+
+        def answer(stored: list[tuple[str, Stored]]) -> dict[str, Written]:
+            return {
+                key: Written(decode(self.codec, workflow, key, one.encoding), one.written)
+                for key, one in stored
+            }
+
+        written: dict[str, Written] = send(self._fields(workflow, answer))
+        return written
 
     def claim(self, workflow: str, budget: timedelta = BUDGET, alive: timedelta = LEASE) -> Pass | None:
         """The right to run one pass of at most `budget`, with a sign of life every `alive`; `None` while it is held."""
+        holder: Pass | None = send(self.claiming(workflow, budget, alive))
+        return holder
+
+    def claiming(self, workflow: str, budget: timedelta = BUDGET, alive: timedelta = LEASE) -> Call:
+        """`claim` as a call, to be sent with others."""
         check_id(workflow)
         check_duration("a budget", budget)
         check_duration("alive", alive)
         keys, args = scripts.take(
             self.namespace, workflow, milliseconds(budget), milliseconds(alive), self._ttl, uuid4().hex
         )
-        token = self.take(keys, args)
-        return None if token is None else Pass(workflow, int(token))
+
+        def answer(token: Any) -> Pass | None:
+            return None if token is None else Pass(workflow, int(token))
+
+        return self.take.call(keys, args, answer)
+
+    def telling(self) -> Call:
+        """The server's time, as a call."""
+        return Call(self.redis, ("TIME",), server_time)
 
     def extend(self, holder: Pass, budget: timedelta, alive: timedelta = LEASE) -> bool:
         """Let the claim's budget end `budget` from now or later; `False` if the claim is lost or was released."""
@@ -137,14 +172,13 @@ class RedisCheckpointer:
 
     def renew(self, holder: Pass, alive: timedelta = LEASE) -> bool:
         """One sign of life, worth `alive`; `False` if the claim is lost, released, or its budget spent."""
-        call = self.renewal(holder, alive)
-        return bool(call.script(call.keys, call.args))
+        return bool(send(self.renewal(holder, alive)))
 
     def renewal(self, holder: Pass, alive: timedelta = LEASE) -> Call:
         """`renew` as a call, to be sent with others by `together`."""
         check_duration("alive", alive)
         keys, args = scripts.still_here(self.namespace, holder, milliseconds(alive), self._ttl)
-        return Call(self.still_here, keys, args, bool)
+        return self.still_here.call(keys, args, bool)
 
     def together(self, calls: Sequence[Call]) -> list[object]:
         """The answers of calls, one round trip per client; an error stands in the place of its answer."""
@@ -152,8 +186,12 @@ class RedisCheckpointer:
 
     def release(self, holder: Pass) -> None:
         """Give the claim back; silent if it is lost."""
+        send(self.releasing(holder))
+
+    def releasing(self, holder: Pass) -> Call:
+        """`release` as a call, to be sent with others."""
         keys, args = scripts.hand_back(self.namespace, holder, self._ttl)
-        self.hand_back(keys, args)
+        return self.hand_back.call(keys, args, bool)
 
     def record(self, holder: Pass, key: str, value: object) -> Recorded:
         """Record a step, once. Raises `Fenced` if the claim is lost, `Unencodable` for a value that cannot be kept."""
@@ -184,7 +222,9 @@ class RedisCheckpointer:
         check_key(key)
         if not isinstance(effect, LuaEffect):
             raise TypeError(f"the effect of step {key!r} must be a LuaEffect, not {type(effect).__name__}")
-        keys, args = scripts.transact(self.namespace, holder, key, self._ttl, effect.keys, effect.args)
+        keys, args = scripts.transact(
+            self.namespace, holder, key, self._ttl, self._kind, effect.keys, effect.args
+        )
         run = self.transaction(effect.source)
         try:
             before, text = run(keys, args)

@@ -105,8 +105,11 @@ class Scheduler(Protocol):
         """
         ...
 
-    def wake_due(self, now: datetime) -> tuple[str, ...]:
-        """Make ready, each in one step, every sleeper whose deadline has come by `now`; which ones."""
+    def wake_due(self, now: datetime | None = None) -> tuple[str, ...]:
+        """Make ready, each in one step, every sleeper whose deadline has come by `now`; which ones.
+
+        Unset, it is the queue's own clock: for Redis the server's.
+        """
         ...
 
     def next_ready(self, within: timedelta) -> Delivery | None:

@@ -18,8 +18,8 @@ from durably.values import Delivery, Pass
 
 from durably_redis_sync._concurrency import Event, Guard, Nursery, Slots, Work, wait_for
 from durably_redis_sync.interfaces import Durable
-from durably_redis_sync.renewing import renew_all
 from durably_redis_sync.run import Run
+from durably_redis_sync.together import renew_all
 
 _log = logging.getLogger("durably.worker")
 
@@ -42,6 +42,7 @@ class Held:
     lasts_until: float
     work: Work = field(default_factory=Work)
     why: str | None = None
+    leaving: bool = False
     gone: bool = False
     renewing: bool = False
 
@@ -56,7 +57,7 @@ class Held:
                 why,
                 self.work.name,
             )
-        self.work.cancel()
+            self.work.cancel()
 
 
 class Keeper:

@@ -21,9 +21,10 @@ from durably.values import BUDGET, Delivery, Pass, Sleeping, now_utc
 from durably_redis_sync._concurrency import Event, Nursery, Slots, shielded
 from durably_redis_sync.interfaces import Durable
 from durably_redis_sync.keeper import Held, Keeper
-from durably_redis_sync.resume import LEAVING, Body, finish
+from durably_redis_sync.resume import LEAVING, Body, finish, settle
 from durably_redis_sync.run import Run, extending
 from durably_redis_sync.streams import Sink, Stopping
+from durably_redis_sync.together import Opening, close_pass, open_pass
 
 _log = logging.getLogger("durably.worker")
 
@@ -32,6 +33,9 @@ CONTENDED = timedelta(seconds=1)
 
 LIMIT = 20
 """How many passes a worker runs at once."""
+
+_CLEANUP = 0.5
+"""How long the passes of a worker that leaves have for their own cleaning up, in seconds."""
 
 _LOOK = 0.1
 """How often a worker with no slot free looks whether it was told to stop, in seconds."""
@@ -93,6 +97,7 @@ def passes(
                     if not running.settle(patience):
                         for held in keeper.close():
                             one.leave(held)
+                        running.settle(_CLEANUP)
                         running.abandon()
             finally:
                 keeper.ended.set()
@@ -125,12 +130,7 @@ class _OnePass:
         """Claim, run, give back, answer; whatever goes wrong with this workflow is logged and goes no further."""
         workflow = delivery.workflow
         try:
-            since = time.monotonic()
-            holder = self.durable.checkpointer.claim(workflow, self.budget, self.lease)
-            if holder is None:
-                self.durable.scheduler.wake_at(delivery, self.now() + self.contended)
-                return
-            self._hold(holder, delivery, since)
+            self._one(delivery)
         except LEAVING:
             raise
         except Fenced:
@@ -138,43 +138,85 @@ class _OnePass:
         except BaseException:
             _log.exception("a pass over workflow %r failed; it is taken again after its lease", workflow)
 
-    def leave(self, held: Held) -> None:
-        """Give a pass up: refuse its steps, give its claim back, and let others take its wakeup at once."""
-        held.stop("the worker leaves")
-        delivery = self.keeper.let_go(held)
-        if delivery is not None:
-            self._release(held.holder)
-            self._hand_on(delivery)
+    def _one(self, delivery: Delivery) -> None:
+        since = time.monotonic()
+        opened: list[Opening] = []
 
-    def _hold(self, holder: Pass, delivery: Delivery, since: float) -> None:
+        def claim() -> None:
+            opened.append(open_pass(self.durable, delivery, self.budget, self.lease))
+
+        try:
+            shielded(claim)
+        except LEAVING:
+            for opening in opened:
+                if opening.holder is not None:
+                    shielded(self._release, opening.holder)
+            raise
+        opening = opened[0]
+        if opening.holder is None:
+            now = self._clock(opening)
+            self.durable.scheduler.wake_at(delivery, now() + self.contended)
+        elif opening.failure is not None or not opening.stands:
+            self._release(opening.holder)
+            if opening.failure is not None:
+                raise opening.failure
+            _log.info("the wakeup of workflow %r was cancelled before its pass began", delivery.workflow)
+        else:
+            self._hold(opening.holder, delivery, opening, since)
+
+    def leave(self, held: Held) -> None:
+        """Give a pass up: refuse its steps, let the writes under way end, and let others take its wakeup at once."""
+        held.leaving = True
+        held.stop("the worker leaves")
+        settle(held.run)
+        self._give_back(held)
+
+    def _clock(self, opening: Opening) -> Callable[[], datetime]:
+        return opening.clock if opening.clock is not None and self.now is now_utc else self.now
+
+    def _hold(self, holder: Pass, delivery: Delivery, opening: Opening, since: float) -> None:
         outcomes: list[Outcome[object]] = []
         failures: list[BaseException] = []
-        held: Held | None = None
-        last: Delivery | None = None
-        try:
-            recorded = self.durable.checkpointer.load(holder.workflow)
-            run = Run(holder, self.durable.checkpointer, recorded, self._extend, self.now)
-            held = self.keeper.hold(holder, delivery, run, self.budget, since)
-            if held is not None:
-                run.extend = self._extending(held)
-                held.work.run(_finish, run, self.body, outcomes, failures)
-        finally:
-            last = delivery if held is None else shielded(self.keeper.let_go, held)
-            if last is not None:
-                shielded(self._release, holder)
+        run = Run(holder, self.durable.checkpointer, opening.recorded, self._extend, self._clock(opening))
+        held = self.keeper.hold(holder, delivery, run, self.budget, since)
         if held is None:
-            self._hand_on(delivery)
+            self._close(holder, delivery, run.now())
             return
-        if last is None or held.why is not None:
-            return
-        if failures:
+        run.extend = self._extending(held)
+        over = False
+        try:
+            held.work.run(_finish, run, self.body, outcomes, failures)
+            over = bool(outcomes) and held.why is None
+        finally:
+            if not over:
+                shielded(self._give_back, held)
+        if over:
+            self._answer(held, outcomes[0])
+        elif held.why is None and failures:
             raise failures[0]
-        if not outcomes:
+        elif held.why is None:
             _log.warning(
                 "the body of workflow %r cancelled itself; it is taken again after its lease", holder.workflow
             )
+
+    def _give_back(self, held: Held) -> None:
+        delivery = self.keeper.let_go(held)
+        if delivery is None:
             return
-        self._answer(last, outcomes[0])
+        if held.leaving:
+            self._close(held.holder, delivery, held.run.now())
+        else:
+            self._release(held.holder)
+
+    def _answer(self, held: Held, outcome: Outcome[object]) -> None:
+        wake_at = outcome.due if isinstance(outcome, Sleeping) else None
+
+        def close() -> None:
+            last = self.keeper.let_go(held)
+            if last is not None:
+                self._close(held.holder, last, wake_at)
+
+        shielded(close)
 
     def _extend(self, holder: Pass, within: timedelta) -> bool:
         return self.durable.checkpointer.extend(holder, within, self.lease)
@@ -191,20 +233,19 @@ class _OnePass:
 
         return extend
 
-    def _answer(self, delivery: Delivery, outcome: Outcome[object]) -> None:
-        if isinstance(outcome, Sleeping):
-            self.durable.scheduler.wake_at(delivery, outcome.due)
-        else:
-            self.durable.scheduler.done(delivery)
-
-    def _hand_on(self, delivery: Delivery) -> None:
-        try:
-            self.durable.scheduler.wake_at(delivery, self.now())
-        except Exception as error:
+    def _close(self, holder: Pass, delivery: Delivery, wake_at: datetime | None) -> None:
+        released, answered = close_pass(self.durable, holder, delivery, wake_at)
+        if released is not None:
             _log.warning(
-                "the wakeup of workflow %r could not be handed on, others take it when its lease is over: %r",
-                delivery.workflow,
-                error,
+                "the claim on workflow %r could not be given back, it lapses by itself: %r",
+                holder.workflow,
+                released,
+            )
+        if answered is not None:
+            _log.warning(
+                "the wakeup of workflow %r could not be answered for, it is taken again after its lease: %r",
+                holder.workflow,
+                answered,
             )
 
     def _release(self, holder: Pass) -> None:

@@ -16,11 +16,11 @@ from uuid import uuid4
 from durably import queue_scripts as queue
 from durably.durations import check_duration, check_idle, check_moment, milliseconds
 from durably.fresh import fresh, renew_at_fork
-from durably.keys import answers_key, check_id, check_namespace, receipts_key, schedule_key
+from durably.keys import answer_key, answers_key, check_id, check_namespace, receipts_key, schedule_key
 from durably.values import LEASE, Delivery, now_utc
 
-from durably_redis_sync._client import Call, Redis, Script, check_client, register
-from durably_redis_sync._concurrency import sleep
+from durably_redis_sync._client import Call, Redis, Script, check_client, register, send
+from durably_redis_sync._concurrency import Guard, sleep
 
 POLL = timedelta(milliseconds=50)
 """How often a waiting reader looks."""
@@ -50,6 +50,9 @@ class RedisSetScheduler:
     keep: Script = _script()
     ring: Script = _script()
     drop: Script = _script()
+    stands: Script = _script()
+    readers: list[str] = field(default_factory=list, init=False, repr=False, compare=False)
+    guard: Guard = field(default_factory=Guard, init=False, repr=False, compare=False)
     taker: str = field(default_factory=fresh, init=False, repr=False, compare=False)
 
     def __post_init__(self) -> None:
@@ -64,6 +67,7 @@ class RedisSetScheduler:
         self.keep = register(self.redis, queue.SET_KEEP)
         self.ring = register(self.redis, queue.SET_RING)
         self.drop = register(self.redis, queue.SET_CANCEL)
+        self.stands = register(self.redis, queue.SET_HOLDING)
 
     @property
     def schedule_key(self) -> str:
@@ -73,10 +77,6 @@ class RedisSetScheduler:
     @property
     def _answers(self) -> str:
         return answers_key(self.namespace)
-
-    @property
-    def _all(self) -> list[str]:
-        return [self.schedule_key, receipts_key(self.namespace), self._answers]
 
     def _moment(self) -> str | int:
         return "" if self.now is now_utc else queue.unix_milliseconds(self.now())
@@ -91,28 +91,38 @@ class RedisSetScheduler:
 
     def wake_at(self, delivery: Delivery, when: datetime) -> None:
         """Answer for `delivery` and make its workflow visible at `when` (aware); see `Scheduler`."""
-        deadline = queue.unix_milliseconds(when)
-        self.suspend([self.schedule_key, self._answers], [delivery.workflow, delivery.receipt, deadline])
+        send(self.suspending(delivery, when))
 
-    def wake_due(self, now: datetime) -> tuple[str, ...]:
+    def suspending(self, delivery: Delivery, when: datetime) -> Call:
+        """`wake_at` as a call, to be sent with others."""
+        args = (delivery.workflow, delivery.receipt, queue.unix_milliseconds(when))
+        return self.suspend.call([self.schedule_key, self._answers], args, bool)
+
+    def wake_due(self, now: datetime | None = None) -> tuple[str, ...]:
         """Nothing to move: a workflow whose deadline has come is visible."""
-        check_moment("now", now)
+        if now is not None:
+            check_moment("now", now)
         return ()
 
     def next_ready(self, within: timedelta) -> Delivery | None:
         """The next visible workflow, looking every `poll` for `within` at most."""
         until = time.monotonic() + check_duration("within", within).total_seconds()
-        while True:
-            taken = self.take(
-                self._all,
-                [milliseconds(self.lease), self._moment(), self.taker, uuid4().hex, queue.ANSWERS],
-            )
-            if taken is not None:
-                return Delivery(str(taken[0]), str(taken[1]))
-            left = until - time.monotonic()
-            if left <= 0:
-                return None
-            sleep(min(left, self.poll.total_seconds()))
+        with self.guard:
+            reader = self.readers.pop() if self.readers else f"{self.taker}-{uuid4().hex[:8]}"
+        keys = [self.schedule_key, receipts_key(self.namespace), answer_key(self.namespace, reader)]
+        try:
+            while True:
+                args = [milliseconds(self.lease), self._moment(), uuid4().hex, queue.ANSWERS]
+                taken = self.take(keys, args)
+                if taken is not None:
+                    return Delivery(str(taken[0]), str(taken[1]))
+                left = until - time.monotonic()
+                if left <= 0:
+                    return None
+                sleep(min(left, self.poll.total_seconds()))
+        finally:
+            with self.guard:
+                self.readers.append(reader)
 
     def reclaim(self, idle: timedelta) -> Delivery | None:
         """Nothing to take over: `next_ready` finds an abandoned workflow when its lease has ended."""
@@ -121,8 +131,7 @@ class RedisSetScheduler:
 
     def extend(self, delivery: Delivery, within: timedelta) -> Delivery:
         """Hide the delivery for `within` from now, and return it under its new receipt; as it is if it is not held."""
-        call = self.extension(delivery, within)
-        extended: Delivery = call.answer(call.script(call.keys, call.args))
+        extended: Delivery = send(self.extension(delivery, within))
         return extended
 
     def extension(self, delivery: Delivery, within: timedelta) -> Call:
@@ -133,7 +142,12 @@ class RedisSetScheduler:
         def answer(receipt: object) -> Delivery:
             return delivery if receipt is None else Delivery(delivery.workflow, str(receipt))
 
-        return Call(self.keep, self._all, request, answer)
+        keys = [self.schedule_key, receipts_key(self.namespace), self._answers]
+        return self.keep.call(keys, request, answer)
+
+    def holding(self, delivery: Delivery) -> Call:
+        """Whether `delivery` still stands: not cancelled, not answered for. A call, to be sent with others."""
+        return self.stands.call([self.schedule_key], [delivery.workflow], bool)
 
     def cancel(self, workflow: str) -> None:
         """Drop `workflow`, whatever its score means now."""
@@ -142,4 +156,9 @@ class RedisSetScheduler:
 
     def done(self, delivery: Delivery) -> None:
         """Answer for `delivery`, unless something has rescheduled its workflow since."""
-        self.finish([self.schedule_key, self._answers], [delivery.workflow, delivery.receipt])
+        send(self.answering(delivery))
+
+    def answering(self, delivery: Delivery) -> Call:
+        """`done` as a call, to be sent with others."""
+        keys = [self.schedule_key, self._answers]
+        return self.finish.call(keys, [delivery.workflow, delivery.receipt], bool)

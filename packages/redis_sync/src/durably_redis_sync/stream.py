@@ -27,6 +27,7 @@ from durably_redis_sync._client import (
     check_client,
     patiently,
     register,
+    send,
     socket_timeout,
 )
 from durably_redis_sync._concurrency import Guard
@@ -36,7 +37,6 @@ TRIM_EVERY = timedelta(minutes=1)
 """How often to trim."""
 
 _LONGEST_BLOCK = 1.0
-_STEPS = 100
 
 
 def _script() -> Script:
@@ -68,6 +68,8 @@ class RedisStreamScheduler:
     mark_cancelled: Script = _script()
     unmark_cancelled: Script = _script()
     trimmer: Script = _script()
+    reclaimer: Script = _script()
+    stands: Script = _script()
     guard: Guard = field(default_factory=Guard, init=False, repr=False, compare=False)
 
     def __post_init__(self) -> None:
@@ -88,6 +90,8 @@ class RedisStreamScheduler:
         self.mark_cancelled = register(self.redis, queue.STREAM_CANCEL)
         self.unmark_cancelled = register(self.redis, queue.STREAM_CANCELLED)
         self.trimmer = register(self.redis, queue.STREAM_TRIM)
+        self.reclaimer = register(self.redis, queue.STREAM_RECLAIM)
+        self.stands = register(self.redis, queue.STREAM_HOLDING)
 
     @property
     def ready_key(self) -> str:
@@ -118,14 +122,18 @@ class RedisStreamScheduler:
 
     def wake_at(self, delivery: Delivery, when: datetime) -> None:
         """Answer for `delivery` and ask for a pass at `when` (aware); see `Scheduler`."""
-        self.suspend(
-            [self.ready_key, self.sleeping_key, self._cancelled_key],
-            [self.group, self.consumer, delivery.receipt, delivery.workflow, queue.unix_seconds(when)],
-        )
+        send(self.suspending(delivery, when))
 
-    def wake_due(self, now: datetime) -> tuple[str, ...]:
-        """Make ready every sleeper whose deadline is not after `now` (aware), `batch` per call; which ones."""
-        moment = queue.unix_seconds(now)
+    def suspending(self, delivery: Delivery, when: datetime) -> Call:
+        """`wake_at` as a call, to be sent with others."""
+        keys = [self.ready_key, self.sleeping_key, self._cancelled_key]
+        args = [self.group, self.consumer, delivery.receipt, delivery.workflow, queue.unix_seconds(when)]
+        return self.suspend.call(keys, args, bool)
+
+    def wake_due(self, now: datetime | None = None) -> tuple[str, ...]:
+        """Make ready every sleeper whose deadline is not after `now` (aware; unset: the server's), `batch` per call;
+        which ones."""
+        moment = "" if now is None else queue.unix_seconds(now)
         woken: list[str] = []
         while True:
             moved = self.move([self.sleeping_key, self.ready_key], [moment, self.batch])
@@ -179,42 +187,37 @@ class RedisStreamScheduler:
         One call looks at a part of what is pending, the next one goes on from there.
         """
         least = milliseconds(check_idle(idle))
-        for _ in range(_STEPS):
-            with self.guard:
-                cursor = self.scanned[0]
-
-            def claim(start: str = cursor) -> Any:
-                return self.redis.xautoclaim(
-                    self.ready_key, self.group, self.consumer, least, start_id=start, count=1
-                )
-
-            try:
-                reply = patiently(claim)
-            except ResponseError as error:
-                if "NOGROUP" not in str(error):
-                    raise
-                self.prepare()
-                return None
-            following, entry, gone = queue.claimed_entry(reply)
-            with self.guard:
-                self.scanned[0] = following
-            found = self._delivery(entry)
-            if found is not None or not gone or following == "0-0":
-                return found
-        return None
+        with self.guard:
+            cursor = self.scanned[0]
+        args = (self.group, self.consumer, least, cursor, queue.RECLAIM_STEPS)
+        try:
+            reply = self.reclaimer([self.ready_key], args)
+        except ResponseError as error:
+            if "NOGROUP" not in str(error):
+                raise
+            self.prepare()
+            return None
+        following, entry = queue.reclaimed_entry(reply)
+        with self.guard:
+            self.scanned[0] = following
+        return self._delivery(entry)
 
     def extend(self, delivery: Delivery, within: timedelta) -> Delivery:
         """A sign of life: the idle clock starts again. The delivery keeps its name."""
-        call = self.extension(delivery, within)
-        call.script(call.keys, call.args)
+        send(self.extension(delivery, within))
         return delivery
 
     def extension(self, delivery: Delivery, within: timedelta) -> Call:
         """`extend` as a call, to be sent with others."""
         check_duration("within", within)
-        return Call(
-            self.hold, [self.ready_key], [self.group, self.consumer, delivery.receipt], lambda _: delivery
+        return self.hold.call(
+            [self.ready_key], [self.group, self.consumer, delivery.receipt], lambda _: delivery
         )
+
+    def holding(self, delivery: Delivery) -> Call:
+        """Whether `delivery` still stands: not taken over, not cancelled. A call, to be sent with others."""
+        args = [self.group, self.consumer, delivery.receipt, delivery.workflow]
+        return self.stands.call([self.ready_key, self._cancelled_key], args, bool)
 
     def cancel(self, workflow: str) -> None:
         """Drop every wakeup of `workflow`: the sleeper first, then its entries, `scan` read per call."""
@@ -242,7 +245,11 @@ class RedisStreamScheduler:
 
     def done(self, delivery: Delivery) -> None:
         """Answer for `delivery`; silent if it is no longer held."""
-        self.answer([self.ready_key], [self.group, self.consumer, delivery.receipt])
+        send(self.answering(delivery))
+
+    def answering(self, delivery: Delivery) -> Call:
+        """`done` as a call, to be sent with others."""
+        return self.answer.call([self.ready_key], [self.group, self.consumer, delivery.receipt], bool)
 
     def trim(self) -> int:
         """Remove entries that every group has answered for, in bounded calls; how many. Safe at any time, anywhere."""

@@ -5,6 +5,6 @@
 -- errors  none of its own
 local pass, token, ttl = KEYS[1], ARGV[1], ARGV[2]
 if redis.call('HGET', pass, 'token') ~= token then return 0 end
+redis.call('PEXPIRE', pass, ttl) -- first: out of memory, a script may only go on after a write that needs none
 redis.call('HSET', pass, 'until', 0, 'alive', 0)
-redis.call('PEXPIRE', pass, ttl)
 return 1

@@ -9,6 +9,6 @@ local records, pass, step, encoding, ttl = KEYS[1], KEYS[2], ARGV[1], ARGV[2], t
 local stored = redis.call('HGET', records, step)
 if stored then return stored end
 redis.call('HSET', records, step, redis.call('HLEN', records) .. ':' .. string.format('%.0f', now_ms()) .. ':' .. encoding)
-redis.call('PEXPIRE', records, ttl)
+redis.call('PEXPIRE', records, string.format('%.0f', ttl))
 keep(pass, ttl)
 return false

@@ -3,7 +3,7 @@
 -- ARGV[1] workflow  ARGV[2] how long the marks are kept, ms  ARGV[3] nonce of this call
 -- returns the last id to sweep; nil when there is no stream
 -- errors  none of its own
-redis.call('ZREM', KEYS[2], ARGV[1])
+redis.call('ZREM', KEYS[2], ARGV[1]) -- first: out of memory, a script may only go on after a write that needs none
 if redis.call('EXISTS', KEYS[1]) == 0 then return false end
 local info = redis.call('XINFO', 'STREAM', KEYS[1])
 local last

@@ -1,4 +1,9 @@
+local effect = function(KEYS, ARGV, redis, server) -- @effect
+end
 -- Runs an effect and records what it returns, as one step, at most once over all passes.
+--
+-- The effect stands before everything else, on the first line: it sees no name of the wrapper, and an error in it tells
+-- its own line.
 --
 -- Lua has no rollback: an effect whose second write fails has done its first. So its commands go through a watch.
 -- A command that errors changed nothing; whatever is not known to read counts as a write. Before the first write
@@ -8,10 +13,12 @@
 --
 -- A call that is sent twice finds the record, or the mark, of the first.
 -- KEYS[1] the records' hash  KEYS[2] the claim's hash  KEYS[3..] the effect's keys
--- ARGV[1] step  ARGV[2] token  ARGV[3] ttl, ms  ARGV[4..] the effect's arguments
+-- ARGV[1] step  ARGV[2] token  ARGV[3] ttl, ms  ARGV[4] 'json' where the encoding is, else ''
+-- ARGV[5..] the effect's arguments
 -- returns {0, encoding} when the effect ran; {1, what is recorded, with its prefix} when there was a record
 -- errors  FENCED when the claim is another's, or gone; TORN and a message; NOTTEXT and a message; the effect's own
 -- @include now
+-- @include utf8
 -- @include alive
 local records, pass, step, token, ttl = KEYS[1], KEYS[2], ARGV[1], tonumber(ARGV[2]), tonumber(ARGV[3])
 local mark = 'torn:' .. step
@@ -51,13 +58,9 @@ local watched = setmetatable({
   pcall = function(...) return watch(false, ...) end,
 }, {__index = redis})
 
-local function effect(KEYS, ARGV, redis, server)
--- @effect
-end
-
 local keys, args = {}, {}
 for i = 3, #KEYS do keys[i - 2] = KEYS[i] end
-for i = 4, #ARGV do args[i - 3] = ARGV[i] end
+for i = 5, #ARGV do args[i - 4] = ARGV[i] end
 local ran, result = pcall(effect, keys, args, watched, watched)
 
 local failure, code = nil, ''
@@ -69,6 +72,10 @@ elseif type(result) ~= 'string' then
   local kind = type(result)
   if kind == 'boolean' then kind = 'nil or ' .. tostring(result) end
   failure, code = 'the effect returned ' .. kind .. ', not text', 'NOTTEXT '
+elseif not is_utf8(result) then
+  failure, code = 'the effect returned bytes that are no UTF-8 text', 'NOTTEXT '
+elseif ARGV[4] == 'json' and not pcall(cjson.decode, result) then
+  failure, code = 'the effect returned text that is no JSON (try cjson.encode)', 'NOTTEXT '
 end
 local now = now_ms()
 if failure then
@@ -85,7 +92,7 @@ if failure then
   return redis.error_reply(code .. failure)
 end
 redis.call('HSET', records, step, redis.call('HLEN', records) .. ':' .. string.format('%.0f', now) .. ':' .. result)
-redis.call('PEXPIRE', records, ttl)
+redis.call('PEXPIRE', records, string.format('%.0f', ttl))
 if marked then redis.call('HDEL', pass, mark) end
 sign_of_life(pass, now, tonumber(held[2] or '0'), tonumber(held[3] or '0'), ttl)
 return {0, result}

@@ -15,6 +15,6 @@ local stored = redis.call('HGET', records, step)
 if stored then return stored end
 local now = now_ms()
 redis.call('HSET', records, step, redis.call('HLEN', records) .. ':' .. string.format('%.0f', now) .. ':' .. encoding)
-redis.call('PEXPIRE', records, ttl)
+redis.call('PEXPIRE', records, string.format('%.0f', ttl))
 sign_of_life(pass, now, tonumber(held[2] or '0'), tonumber(held[3] or '0'), ttl)
 return false

@@ -1,0 +1,199 @@
+# Generated from packages/redis_async/src/durably_redis_async/together.py by twin.py. Edit that file.
+"""What a worker says to store and queue at once: the opening of a pass, its end, signs of life for many.
+
+One round trip each where both can say their part as a call; one call after the other where they cannot.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from datetime import datetime, timedelta
+from typing import Any, Protocol, runtime_checkable
+
+from durably.values import Delivery, Pass
+
+from durably_redis_sync.interfaces import Checkpointer, Durable
+
+
+@runtime_checkable
+class SaysCalls(Protocol):
+    """A store that can say what it does as calls, and send calls together, whoever said them."""
+
+    def claiming(self, workflow: str, budget: timedelta, alive: timedelta) -> Any:
+        """`claim` as a call; its answer is a `Pass` or `None`."""
+        ...
+
+    def reading(self, workflow: str) -> Any:
+        """`load` as a call."""
+        ...
+
+    def telling(self) -> Any:
+        """The server's time, as a call; its answer is an aware `datetime`."""
+        ...
+
+    def renewal(self, holder: Pass, alive: timedelta) -> Any:
+        """`renew` as a call; its answer is a `bool`."""
+        ...
+
+    def releasing(self, holder: Pass) -> Any:
+        """`release` as a call."""
+        ...
+
+    def together(self, calls: Sequence[Any]) -> list[object]:
+        """The answers of calls, in one round trip; an error stands in the place of its answer."""
+        ...
+
+
+@runtime_checkable
+class SaysAnswers(Protocol):
+    """A queue that can say what it does with a delivery as calls."""
+
+    def holding(self, delivery: Delivery) -> Any:
+        """Whether the delivery still stands, as a call; its answer is a `bool`."""
+        ...
+
+    def extension(self, delivery: Delivery, within: timedelta) -> Any:
+        """`extend` as a call; its answer is the `Delivery` to use from now on."""
+        ...
+
+    def suspending(self, delivery: Delivery, when: datetime) -> Any:
+        """`wake_at` as a call."""
+        ...
+
+    def answering(self, delivery: Delivery) -> Any:
+        """`done` as a call."""
+        ...
+
+
+@dataclass(frozen=True)
+class ServerTime:
+    """The server's clock, told at `at`, when this process's monotonic clock said `asked`. Never behind the server's."""
+
+    at: datetime
+    asked: float
+
+    def __call__(self) -> datetime:
+        """What time it is."""
+        return self.at + timedelta(seconds=time.monotonic() - self.asked)
+
+
+@dataclass(frozen=True)
+class Opening:
+    """What a pass begins with. `holder` is `None` while another holds the workflow."""
+
+    holder: Pass | None
+    recorded: dict[str, object]
+    stands: bool
+    clock: Callable[[], datetime] | None
+    failure: Exception | None = None
+
+
+def open_pass(durable: Durable[Any], delivery: Delivery, budget: timedelta, lease: timedelta) -> Opening:
+    """Claim the workflow, read its records, look whether the delivery still stands and what time it is.
+
+    An error after the claim stands in `failure`, so that the claim can be given back. Raises what `claim` raises.
+    """
+    store, queue, workflow = durable.checkpointer, durable.scheduler, delivery.workflow
+    if not (isinstance(store, SaysCalls) and isinstance(queue, SaysAnswers)):
+        holder = store.claim(workflow, budget, lease)
+        if holder is None:
+            return Opening(None, {}, True, None)
+        try:
+            return Opening(holder, store.load(workflow), True, None)
+        except Exception as error:
+            return Opening(holder, {}, True, None, error)
+    asked = time.monotonic()
+    calls = [
+        store.claiming(workflow, budget, lease),
+        store.reading(workflow),
+        queue.holding(delivery),
+        store.telling(),
+    ]
+    answers: list[Any] = store.together(calls)
+    if isinstance(answers[0], Exception):
+        raise answers[0]
+    failures = [one for one in answers if isinstance(one, Exception)]
+    if failures:
+        return Opening(answers[0], {}, True, None, failures[0])
+    return Opening(answers[0], answers[1], answers[2], ServerTime(answers[3], asked))
+
+
+def read_pass(
+    store: Checkpointer[Any], workflow: str
+) -> tuple[dict[str, object], Callable[[], datetime] | None]:
+    """A workflow's records, and the server's clock where the store can tell it."""
+    if not isinstance(store, SaysCalls):
+        return store.load(workflow), None
+    asked = time.monotonic()
+    recorded, at = store.together([store.reading(workflow), store.telling()])
+    for answer in (recorded, at):
+        if isinstance(answer, Exception):
+            raise answer
+    assert isinstance(recorded, dict) and isinstance(at, datetime)
+    return recorded, ServerTime(at, asked)
+
+
+def close_pass(
+    durable: Durable[Any], holder: Pass, delivery: Delivery, wake_at: datetime | None
+) -> tuple[Exception | None, Exception | None]:
+    """Give the claim back, then answer for the delivery: with a wakeup, or for good. What went wrong with each."""
+    store, queue = durable.checkpointer, durable.scheduler
+    if isinstance(store, SaysCalls) and isinstance(queue, SaysAnswers):
+        answer = queue.answering(delivery) if wake_at is None else queue.suspending(delivery, wake_at)
+        try:
+            released, answered = store.together([store.releasing(holder), answer])
+        except Exception as error:
+            return None, error
+        return (
+            released if isinstance(released, Exception) else None,
+            answered if isinstance(answered, Exception) else None,
+        )
+    failures: list[Exception | None] = []
+    for number in range(2):
+        try:
+            if number == 0:
+                store.release(holder)
+            elif wake_at is None:
+                queue.done(delivery)
+            else:
+                queue.wake_at(delivery, wake_at)
+            failures.append(None)
+        except Exception as error:
+            failures.append(error)
+    return failures[0], failures[1]
+
+
+def renew_all(
+    durable: Durable[Any], held: Sequence[tuple[Pass, Delivery]], lease: timedelta
+) -> list[Delivery | Exception | None]:
+    """Renew each claim with its delivery. Per pair: the delivery's name from now on, `None` if the claim is lost, or
+    what went wrong."""
+    store, queue = durable.checkpointer, durable.scheduler
+    if not (isinstance(store, SaysCalls) and isinstance(queue, SaysAnswers)):
+        return [_renew(durable, holder, delivery, lease) for holder, delivery in held]
+    calls = [store.renewal(holder, lease) for holder, _ in held]
+    calls += [queue.extension(delivery, lease) for _, delivery in held]
+    try:
+        answers: list[Any] = store.together(calls)
+    except Exception as error:
+        return [error for _ in held]
+    renewed: list[Delivery | Exception | None] = []
+    for claim, delivery in zip(answers[: len(held)], answers[len(held) :], strict=True):
+        if isinstance(claim, Exception):
+            renewed.append(claim)
+        else:
+            renewed.append(delivery if claim else None)
+    return renewed
+
+
+def _renew(
+    durable: Durable[Any], holder: Pass, delivery: Delivery, lease: timedelta
+) -> Delivery | Exception | None:
+    try:
+        if not durable.checkpointer.renew(holder, lease):
+            return None
+        return durable.scheduler.extend(delivery, lease)
+    except Exception as error:
+        return error
