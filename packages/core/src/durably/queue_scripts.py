@@ -18,6 +18,7 @@ STREAM_CANCELLED = read_script("stream_cancelled")
 STREAM_TRIM = read_script("stream_trim")
 STREAM_RECLAIM = read_script("stream_reclaim")
 STREAM_HOLDING = read_script("stream_holding")
+STREAM_AVAILABLE = read_script("stream_available")
 SET_TAKE = read_script("set_take")
 SET_KEEP = read_script("set_keep")
 SET_FINISH = read_script("set_finish")
@@ -25,6 +26,7 @@ SET_SUSPEND = read_script("set_suspend")
 SET_RING = read_script("set_ring")
 SET_CANCEL = read_script("set_cancel")
 SET_HOLDING = read_script("set_holding")
+SET_AVAILABLE = read_script("set_available")
 
 TRIM_CHUNK = 2000
 """How many entries one call of the trim script looks at."""

@@ -17,7 +17,7 @@ from durably_redis_async.graph import (
 from durably_redis_async.interfaces import Checkpointer, Durable, Scheduler, claimed
 from durably_redis_async.memory import MemoryCheckpointer
 from durably_redis_async.memory_queue import MemoryScheduler
-from durably_redis_async.passes import passes
+from durably_redis_async.passes import advance, passes
 from durably_redis_async.resume import Body, resume
 from durably_redis_async.run import Extend, Parse, Run, extending
 from durably_redis_async.sorted_set import POLL, RedisSetScheduler
@@ -50,6 +50,7 @@ __all__ = [
     "SplitDurable",
     "Unsurvivable",
     "WiringError",
+    "advance",
     "claimed",
     "extending",
     "from_sink",

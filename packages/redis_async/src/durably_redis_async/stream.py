@@ -69,6 +69,7 @@ class RedisStreamScheduler:
     trimmer: Script = _script()
     reclaimer: Script = _script()
     stands: Script = _script()
+    counter: Script = _script()
     guard: Guard = field(default_factory=Guard, init=False, repr=False, compare=False)
 
     def __post_init__(self) -> None:
@@ -91,6 +92,7 @@ class RedisStreamScheduler:
         self.trimmer = register(self.redis, queue.STREAM_TRIM)
         self.reclaimer = register(self.redis, queue.STREAM_RECLAIM)
         self.stands = register(self.redis, queue.STREAM_HOLDING)
+        self.counter = register(self.redis, queue.STREAM_AVAILABLE)
 
     @property
     def ready_key(self) -> str:
@@ -219,6 +221,11 @@ class RedisStreamScheduler:
         """Whether `delivery` still stands: not taken over, not cancelled. A call, to be sent with others."""
         args = [self.group, self.consumer, delivery.receipt, delivery.workflow]
         return self.stands.call([self.ready_key, self._cancelled_key], args, bool)
+
+    async def available(self, most: int) -> int:
+        """How many deliveries could be taken now, abandoned ones included; `most` at most."""
+        args = (self.group, milliseconds(self.lease), most)
+        return int(await self.counter([self.ready_key], args))
 
     async def cancel(self, workflow: str) -> None:
         """Drop every wakeup of `workflow`: the sleeper first, then its entries, `scan` read per call."""

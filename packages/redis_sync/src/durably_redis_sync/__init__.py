@@ -18,7 +18,7 @@ from durably_redis_sync.graph import (
 from durably_redis_sync.interfaces import Checkpointer, Durable, Scheduler, claimed
 from durably_redis_sync.memory import MemoryCheckpointer
 from durably_redis_sync.memory_queue import MemoryScheduler
-from durably_redis_sync.passes import passes
+from durably_redis_sync.passes import advance, passes
 from durably_redis_sync.resume import Body, resume
 from durably_redis_sync.run import Extend, Parse, Run, extending
 from durably_redis_sync.sorted_set import POLL, RedisSetScheduler
@@ -51,6 +51,7 @@ __all__ = [
     "SplitDurable",
     "Unsurvivable",
     "WiringError",
+    "advance",
     "claimed",
     "extending",
     "from_sink",

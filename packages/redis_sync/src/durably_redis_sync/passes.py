@@ -105,6 +105,43 @@ def passes(
     return sink
 
 
+def advance(
+    durable: Durable[Any],
+    body: Body[object],
+    delivery: Delivery,
+    *,
+    budget: timedelta = BUDGET,
+    contended: timedelta = CONTENDED,
+    now: Callable[[], datetime] = now_utc,
+) -> Outcome[object] | None:
+    """One pass for a delivery, kept alive while it runs; what it came to, after the delivery is answered for.
+
+    `None` when there was nothing to do: another pass holds the workflow (it is looked at again after `contended`),
+    or its wakeup was cancelled. Raises what the body raises, and `Fenced` if the workflow was lost meanwhile: then
+    the delivery stays unanswered, and is taken again when its lease is over.
+    """
+    worth = check_duration("a lease", durable.scheduler.lease)
+    check_duration("a budget", budget)
+    check_duration("contended", contended)
+    keeper = Keeper(durable, worth, budget)
+    one = _OnePass(durable, body, keeper, worth, budget, contended, now)
+    outcomes: list[Outcome[object] | None] = []
+    failures: list[BaseException] = []
+    with Nursery(keeper.ended) as keeping:
+        keeping.start(keeper.keep)
+        try:
+            outcomes.append(one.pass_for(delivery))
+        except LEAVING:
+            raise
+        except BaseException as error:
+            failures.append(error)
+        finally:
+            keeper.ended.set()
+    if failures:
+        raise failures[0]
+    return outcomes[0]
+
+
 class _OnePass:
     """What happens to one delivery."""
 
@@ -130,7 +167,7 @@ class _OnePass:
         """Claim, run, give back, answer; whatever goes wrong with this workflow is logged and goes no further."""
         workflow = delivery.workflow
         try:
-            self._one(delivery)
+            self.pass_for(delivery)
         except LEAVING:
             raise
         except Fenced:
@@ -138,7 +175,8 @@ class _OnePass:
         except BaseException:
             _log.exception("a pass over workflow %r failed; it is taken again after its lease", workflow)
 
-    def _one(self, delivery: Delivery) -> None:
+    def pass_for(self, delivery: Delivery) -> Outcome[object] | None:
+        """One pass. Its outcome, or `None` when there was none; raises what went wrong with it."""
         since = time.monotonic()
         opened: list[Opening] = []
 
@@ -162,7 +200,8 @@ class _OnePass:
                 raise opening.failure
             _log.info("the wakeup of workflow %r was cancelled before its pass began", delivery.workflow)
         else:
-            self._hold(opening.holder, delivery, opening, since)
+            return self._hold(opening.holder, delivery, opening, since)
+        return None
 
     def leave(self, held: Held) -> None:
         """Give a pass up: refuse its steps, let the writes under way end, and let others take its wakeup at once."""
@@ -174,14 +213,16 @@ class _OnePass:
     def _clock(self, opening: Opening) -> Callable[[], datetime]:
         return opening.clock if opening.clock is not None and self.now is now_utc else self.now
 
-    def _hold(self, holder: Pass, delivery: Delivery, opening: Opening, since: float) -> None:
+    def _hold(
+        self, holder: Pass, delivery: Delivery, opening: Opening, since: float
+    ) -> Outcome[object] | None:
         outcomes: list[Outcome[object]] = []
         failures: list[BaseException] = []
         run = Run(holder, self.durable.checkpointer, opening.recorded, self._extend, self._clock(opening))
         held = self.keeper.hold(holder, delivery, run, self.budget, since)
         if held is None:
             self._close(holder, delivery, run.now())
-            return
+            return None
         run.extend = self._extending(held)
         over = False
         try:
@@ -192,12 +233,15 @@ class _OnePass:
                 shielded(self._give_back, held)
         if over:
             self._answer(held, outcomes[0])
-        elif held.why is None and failures:
+            return outcomes[0]
+        if held.why is None and failures:
             raise failures[0]
-        elif held.why is None:
-            _log.warning(
-                "the body of workflow %r cancelled itself; it is taken again after its lease", holder.workflow
-            )
+        if held.why is not None:
+            raise Fenced(holder.workflow)
+        _log.warning(
+            "the body of workflow %r cancelled itself; it is taken again after its lease", holder.workflow
+        )
+        return None
 
     def _give_back(self, held: Held) -> None:
         delivery = self.keeper.let_go(held)

@@ -51,6 +51,7 @@ class RedisSetScheduler:
     ring: Script = _script()
     drop: Script = _script()
     stands: Script = _script()
+    counter: Script = _script()
     readers: list[str] = field(default_factory=list, init=False, repr=False, compare=False)
     guard: Guard = field(default_factory=Guard, init=False, repr=False, compare=False)
     taker: str = field(default_factory=fresh, init=False, repr=False, compare=False)
@@ -68,6 +69,7 @@ class RedisSetScheduler:
         self.ring = register(self.redis, queue.SET_RING)
         self.drop = register(self.redis, queue.SET_CANCEL)
         self.stands = register(self.redis, queue.SET_HOLDING)
+        self.counter = register(self.redis, queue.SET_AVAILABLE)
 
     @property
     def schedule_key(self) -> str:
@@ -148,6 +150,10 @@ class RedisSetScheduler:
     def holding(self, delivery: Delivery) -> Call:
         """Whether `delivery` still stands: not cancelled, not answered for. A call, to be sent with others."""
         return self.stands.call([self.schedule_key], [delivery.workflow], bool)
+
+    def available(self, most: int) -> int:
+        """How many deliveries could be taken now, abandoned ones included; `most` at most."""
+        return int(self.counter([self.schedule_key], [self._moment(), most]))
 
     def cancel(self, workflow: str) -> None:
         """Drop `workflow`, whatever its score means now."""
