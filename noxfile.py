@@ -142,6 +142,26 @@ def wheels(session: nox.Session) -> None:
     session.run("pytest", *session.posargs)
 
 
+PEER = ["without-durability-redis", "without-durability", "without-streams", "without-async", "without-dag"]
+"""The package whose wire format ours is. It asks for Python 3.14; one clause apart it runs on 3.13."""
+
+
+@nox.session(python="3.13")
+def interop(session: nox.Session) -> None:
+    """Our workers beside those of the package that the wire format comes from, on one queue (Python 3.13)."""
+    folder = Path(session.create_tmp()).resolve()
+    session.install("pip", *TEST_TOOLS, "redis>=8.0.1", "hiredis")
+    _editable(session)
+    pip = ("python", "-m", "pip", "install", "-q", "--no-deps", "--ignore-requires-python", "--target")
+    session.run(*pip, str(folder), "--upgrade", *(f"{name}==0.0.10" for name in PEER))
+    stepwise = folder / "without_durability" / "stepwise.py"
+    stepwise.write_text(
+        stepwise.read_text().replace("except Fenced, Contended:", "except (Fenced, Contended):")
+    )
+    env = {"DURABLY_INTEROP": "1", "PYTHONPATH": str(folder)}
+    session.run("pytest", "tests/interop", *session.posargs, env=env)
+
+
 @nox.session
 def demo(session: nox.Session) -> None:
     """Archive real files with three workers while workers and server are killed. `-- --help` for its options."""

@@ -326,7 +326,7 @@ async def driven(kind: str, redis: Redis) -> Drive:
         consumers = [MemoryScheduler(LEASE, clock)] * 3
     elif kind == "stream":
         consumers = [
-            RedisStreamScheduler(redis, namespace, batch=2, consumer=f"c{n}", scan=3) for n in range(3)
+            RedisStreamScheduler(redis, namespace, batch=1, consumer=f"c{n}", scan=3) for n in range(3)
         ]
     else:
         consumers = [RedisSetScheduler(redis, namespace, LEASE, BRIEF, clock) for _ in range(3)]
@@ -339,6 +339,10 @@ def command(name: str, *details: st.SearchStrategy[Any]) -> st.SearchStrategy[Co
     return st.tuples(st.just(name), *details)
 
 
+def weighted(*choices: tuple[int, st.SearchStrategy[Command]]) -> st.SearchStrategy[Command]:
+    return st.sampled_from([one for weight, one in choices for _ in range(weight)]).flatmap(lambda one: one)
+
+
 def many(one: st.SearchStrategy[Command]) -> st.SearchStrategy[list[Command]]:
     """Some two dozen: a list alone is a handful, seldom more."""
     return st.lists(st.lists(one, max_size=12), max_size=12).map(lambda parts: list(chain(*parts)))
@@ -346,24 +350,18 @@ def many(one: st.SearchStrategy[Command]) -> st.SearchStrategy[list[Command]]:
 
 who = st.integers(0, 1)
 workflow = st.sampled_from((*WORKFLOWS, WORKFLOWS[0]))
-back = st.integers(0, 4)
-foreign = st.sampled_from((False, False, False, True))
-after = st.sampled_from((-3, 0, 1, 4, 3600))
-taking = command("next_ready", who)
-queueing = command("make_ready", who, workflow)
-commands = st.one_of(
-    queueing,
-    queueing,
-    taking,
-    taking,
-    command("reclaim", who),
-    command("wake_at", back, foreign, after),
-    command("done", back, foreign),
-    command("extend", back, foreign),
-    command("wake_due", who),
-    command("advance", st.sampled_from((1, 3, 5))),
-    command("cancel", who, workflow),
-    command("trim", who),
+answered = (st.integers(0, 4), st.sampled_from((False, False, False, True)))
+commands = weighted(
+    (4, command("make_ready", who, workflow)),
+    (5, command("next_ready", who)),
+    (2, command("reclaim", who)),
+    (3, command("wake_at", *answered, st.sampled_from((-3, 0, 1, 4, 3600)))),
+    (2, command("done", *answered)),
+    (2, command("extend", *answered)),
+    (1, command("wake_due", who)),
+    (2, command("advance", st.sampled_from((1, 3, 5)))),
+    (1, command("cancel", who, workflow)),
+    (1, command("trim", who)),
 )
 
 
@@ -513,13 +511,10 @@ async def cancelling(redis: Redis) -> CancelDrive:
 
 
 canceller = st.integers(0, 1)
-disturbed = st.one_of(
-    command("step", canceller, workflow, st.integers(1, 3)),
-    command("step", canceller, workflow, st.integers(1, 3)),
-    command("die", canceller),
-    commands,
-    commands,
-    commands,
+disturbed = weighted(
+    (6, command("step", canceller, workflow, st.integers(1, 3))),
+    (1, command("die", canceller)),
+    (16, commands),
 )
 
 

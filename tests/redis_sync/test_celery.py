@@ -207,7 +207,9 @@ def test_what_is_available_is_counted(redis: Redis, namespace: str) -> None:
         taken = queue.next_ready(ms(10))
         left = queue.available(100)
         assert left >= 6 and queue.available(3) == 3
-        eventually(
-            lambda queue=queue, left=left: queue.available(100) == left + 1, describing="it is abandoned"
-        )  # type: ignore[misc]
+
+        def abandoned(queue: Any = queue, wanted: int = left + 1) -> bool:
+            return bool(queue.available(100) == wanted)
+
+        eventually(abandoned, describing="it is abandoned")
         queue.done(taken)
