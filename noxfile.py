@@ -163,6 +163,14 @@ def interop(session: nox.Session) -> None:
 
 
 @nox.session
+def bench(session: nox.Session) -> None:
+    """Throughput, latency and idle cost of both flavours, side by side (and of the peer, on Python 3.13)."""
+    session.install("hiredis")
+    _editable(session)
+    session.run("python", "tests/benchmarks/run.py", *session.posargs)
+
+
+@nox.session
 def demo(session: nox.Session) -> None:
     """Archive real files with three workers while workers and server are killed. `-- --help` for its options."""
     session.install("rich")

@@ -1,0 +1,257 @@
+"""One run of one measure by one implementation, in a process of its own: prints one line of JSON.
+
+`ours` and `blocking` are this project's flavours; `peer` is the package whose wire format ours is, where it is installed.
+"""
+
+from __future__ import annotations
+
+import argparse
+import asyncio
+import json
+import statistics
+import threading
+import time
+from collections.abc import Callable
+from datetime import timedelta
+from types import ModuleType
+from typing import Any
+from uuid import uuid4
+
+from redis import Redis as BlockingRedis
+from redis.asyncio import Redis
+
+STEPS = 3
+
+
+def ms(n: float) -> timedelta:
+    """`n` milliseconds."""
+    return timedelta(milliseconds=n)
+
+
+def modules(implementation: str) -> tuple[ModuleType, ModuleType]:
+    """The runner's module and the stores'."""
+    if implementation == "peer":
+        import without_durability
+        import without_durability_redis
+
+        return without_durability, without_durability_redis
+    if implementation == "blocking":
+        import durably_redis_sync
+
+        return durably_redis_sync, durably_redis_sync
+    import durably_redis_async
+
+    return durably_redis_async, durably_redis_async
+
+
+def pair(implementation: str, scheduler: str, client: Any, namespace: str) -> Any:
+    """A store and a queue."""
+    of, stores = modules(implementation)
+    queue = stores.RedisStreamScheduler if scheduler == "stream" else stores.RedisSetScheduler
+    return of.SplitDurable(stores.RedisCheckpointer(client, namespace), queue(client, namespace))
+
+
+def same(value: object) -> object:
+    """A parse that checks nothing."""
+    return value
+
+
+def steps_of(implementation: str, ended: Callable[[], None]) -> Any:
+    """A body of trivial steps."""
+    if implementation == "blocking":
+
+        def body(run: Any) -> None:
+            for n in range(STEPS):
+                run.step(f"step {n}", lambda n=n: n, same)  # type: ignore[misc]
+            ended()
+
+        return body
+
+    async def effect() -> int:
+        return 1
+
+    async def abody(run: Any) -> None:
+        for n in range(STEPS):
+            await run.step(f"step {n}", effect, same)
+        ended()
+
+    return abody
+
+
+async def with_worker(
+    options: argparse.Namespace, body: Any, until: Any, client: Any, namespace: str
+) -> None:
+    """Run a worker of the implementation until `until` is set."""
+    durable = pair(options.implementation, options.scheduler, client, namespace)
+    of, _ = modules(options.implementation)
+    running = asyncio.ensure_future(of.work(durable, body, limit=options.limit))
+    over = asyncio.ensure_future(until.wait())
+    await asyncio.wait({running, over}, return_when=asyncio.FIRST_COMPLETED)
+    running.cancel()
+    await asyncio.gather(running, over, return_exceptions=True)
+
+
+def run_worker(options: argparse.Namespace, body: Callable[[Callable[[], None]], Any], beside: Any) -> None:
+    """Run a worker, and `beside(finish)` on a thread, until `finish` is called."""
+    if options.implementation == "blocking":
+        of, _ = modules("blocking")
+        stop = threading.Event()
+        client = BlockingRedis.from_url(options.url, decode_responses=True)
+        durable = pair("blocking", options.scheduler, client, options.namespace)
+        threading.Thread(target=beside, args=(stop.set,), daemon=True).start()
+        of.work(durable, body(stop.set), limit=options.limit, stop=stop, within=ms(200))
+        return
+
+    async def main() -> None:
+        loop = asyncio.get_running_loop()
+        until = asyncio.Event()
+
+        def finish() -> None:
+            loop.call_soon_threadsafe(until.set)
+
+        client = Redis.from_url(options.url, decode_responses=True)
+        threading.Thread(target=beside, args=(finish,), daemon=True).start()
+        await with_worker(options, body(until.set), until, client, options.namespace)
+        await client.aclose()
+
+    asyncio.run(main())
+
+
+def queue_all(options: argparse.Namespace, names: list[str]) -> None:
+    """Make workflows ready, as the wire format says."""
+    client = BlockingRedis.from_url(options.url, decode_responses=True)
+    pipe = client.pipeline(transaction=False)
+    now = int(time.time() * 1000)
+    for name in names:
+        if options.scheduler == "stream":
+            pipe.xadd(f"{{{options.namespace}}}:ready", {"workflow": name})
+        else:
+            pipe.zadd(f"{options.namespace}:schedule", {name: now})
+    pipe.execute()
+    client.close()
+
+
+def cpu(client: BlockingRedis) -> float:
+    """CPU seconds that the server has used."""
+    info: Any = client.info("cpu")
+    return float(info["used_cpu_user"]) + float(info["used_cpu_sys"])
+
+
+def calls(client: BlockingRedis) -> int:
+    """Commands that clients have sent: what scripts call is not counted."""
+    stats: Any = client.info("commandstats")
+    sent = ("evalsha", "eval", "xreadgroup", "xautoclaim", "hgetall", "xadd", "xack", "time", "zadd", "hdel")
+    total = 0
+    for name in sent:
+        total += int(stats.get(f"cmdstat_{name}", {}).get("calls", 0))
+    return total
+
+
+def throughput(options: argparse.Namespace) -> dict[str, float]:
+    """How long it takes to run all workflows that are ready."""
+    server = BlockingRedis.from_url(options.url, decode_responses=True)
+    names = [f"w{n}" for n in range(options.count)]
+    queue_all(options, names)
+    left = options.count
+    guard = threading.Lock()
+    began = time.perf_counter()
+    used = cpu(server)
+    took: list[float] = []
+
+    def body(finish: Callable[[], None]) -> Any:
+        def ended() -> None:
+            nonlocal left
+            with guard:
+                left -= 1
+                if left == 0:
+                    took.append(time.perf_counter() - began)
+                    finish()
+
+        return steps_of(options.implementation, ended)
+
+    own = time.process_time()
+    run_worker(options, body, lambda finish: None)
+    return {
+        "workflows/s": options.count / took[0],
+        "client ms": (time.process_time() - own) * 1000 / options.count,
+        "server ms": (cpu(server) - used) * 1000 / options.count,
+    }
+
+
+def latency(options: argparse.Namespace) -> dict[str, float]:
+    """Submit to first step on an idle worker, and lateness after a sleep of 200 ms; medians in ms."""
+    submitted: dict[str, float] = {}
+    picked: list[float] = []
+    late: list[float] = []
+    due: dict[str, float] = {}
+
+    def note(name: str) -> None:
+        if name in due:
+            late.append((time.perf_counter() - due[name]) * 1000)
+        else:
+            picked.append((time.perf_counter() - submitted[name]) * 1000)
+            due[name] = time.perf_counter() + 0.2
+
+    def body(finish: Callable[[], None]) -> Any:
+        if options.implementation == "blocking":
+
+            def blocking(run: Any) -> None:
+                note(run.workflow)
+                run.sleep("nap", ms(200))
+
+            return blocking
+
+        async def sleeping(run: Any) -> None:
+            note(run.workflow)
+            await run.sleep("nap", ms(200))
+
+        return sleeping
+
+    def beside(finish: Callable[[], None]) -> None:
+        time.sleep(1.0)
+        for n in range(options.count):
+            name = f"w{n}"
+            submitted[name] = time.perf_counter()
+            queue_all(options, [name])
+            time.sleep(0.013 + 0.0017 * (n % 11))
+        time.sleep(0.6)
+        finish()
+
+    run_worker(options, body, beside)
+    return {"pick-up ms": statistics.median(picked), "late ms": statistics.median(late)}
+
+
+def idle(options: argparse.Namespace) -> dict[str, float]:
+    """Commands that an idle worker sends, per second."""
+    server = BlockingRedis.from_url(options.url, decode_responses=True)
+    seen: list[float] = []
+
+    def beside(finish: Callable[[], None]) -> None:
+        time.sleep(1.5)
+        before, began = calls(server), time.perf_counter()
+        time.sleep(4.0)
+        seen.append((calls(server) - before) / (time.perf_counter() - began))
+        finish()
+
+    run_worker(options, lambda finish: steps_of(options.implementation, lambda: None), beside)
+    return {"commands/s": seen[0]}
+
+
+MEASURES = {"throughput": throughput, "latency": latency, "idle": idle}
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser()
+    parser.add_argument("measure", choices=list(MEASURES))
+    parser.add_argument("implementation", choices=["ours", "blocking", "peer"])
+    parser.add_argument("scheduler", choices=["stream", "set"])
+    parser.add_argument("--limit", type=int, default=20)
+    parser.add_argument("--count", type=int, default=2000)
+    parser.add_argument("--url", required=True)
+    options = parser.parse_args()
+    options.namespace = f"bench{uuid4().hex[:8]}"
+    print(json.dumps(MEASURES[options.measure](options)))
+
+
+if __name__ == "__main__":
+    main()
