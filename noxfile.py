@@ -30,6 +30,9 @@ TEST_TOOLS = [
     "coverage[toml]",
     "pip",
     "rich",
+    "attrs",
+    "pydantic",
+    "zstandard",
 ]
 LINT_TOOLS = ["ruff==0.17.6"]
 TWIN_TOOLS = ["unasync==0.6.0", "tokenize-rt==6.2.0", "setuptools", *LINT_TOOLS]

@@ -19,6 +19,7 @@ __all__ = [
     "Started",
     "client",
     "eventually",
+    "other_flavours",
     "sleep",
     "together",
     "wait",
@@ -89,3 +90,8 @@ def client(url: str, **options: Any) -> Redis:
     options.setdefault("retry", Retry(ExponentialBackoff(cap=0.5, base=0.01), 10))
     made: Redis = Redis.from_url(url, decode_responses=True, **options)
     return made
+
+
+async def other_flavours(*_: object) -> Any:
+    """A call of the other flavour."""
+    return 1

@@ -2,24 +2,371 @@
 
 from __future__ import annotations
 
+import ast
+import asyncio
+import inspect
 import subprocess
 import sys
+import time
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterator
+from datetime import datetime, timezone
 from pathlib import Path
+from typing import Any
+
+import pytest
+from durably.embedded import EmbeddedServer
 
 ROOT = Path(__file__).parents[1]
+DOCS = ROOT / "docs"
+
+needs_pages = pytest.mark.skipif(
+    not (DOCS / "guide.md").exists(), reason="the pages are not beside these tests"
+)
 
 
-def test_the_readmes_hello_world_is_the_example_and_runs() -> None:
-    hello = ROOT / "docs" / "examples" / "hello.py"
+def test_the_readmes_hello_world_is_the_example() -> None:
+    hello = DOCS / "examples" / "hello.py"
     assert f"```python\n{hello.read_text()}```" in (ROOT / "README.md").read_text()
-    said = subprocess.run([sys.executable, str(hello)], capture_output=True, text=True, timeout=60)
-    assert said.stdout == "receipt for order-7 approved by Ada\n", said.stderr
+
+
+@pytest.mark.parametrize("name", ["hello.py", "hello_sync.py"])
+def test_hello_world_runs(name: str) -> None:
+    command = [sys.executable, str(DOCS / "examples" / name)]
+    said = subprocess.run(command, capture_output=True, text=True, timeout=60)
+    assert said.stdout == "receipt for order-7 approved by accounting\n", said.stderr
     assert said.returncode == 0
 
 
+def test_the_blocking_hello_world_is_the_other_without_its_waiting() -> None:
+    folder = DOCS / "examples"
+    text = (folder / "hello.py").read_text()
+    for old, new in (
+        ("import asyncio\n", "import threading\n"),
+        ("asyncio.run(main())", "main()"),
+        ("asyncio.Event", "threading.Event"),
+        ("redis.asyncio", "redis"),
+        ("durably_redis_async", "durably_redis_sync"),
+        ("aclose", "close"),
+        ("async def", "def"),
+        ("await ", ""),
+    ):
+        assert old in text
+        text = text.replace(old, new)
+    assert text == (folder / "hello_sync.py").read_text()
+
+
 def test_the_demo_loses_and_doubles_nothing() -> None:
-    drive = ROOT / "docs" / "examples" / "archive" / "drive.py"
+    drive = DOCS / "examples" / "archive" / "drive.py"
     command = [sys.executable, str(drive), "--files", "60", "--kill-every", "0.7"]
     said = subprocess.run(command, capture_output=True, text=True, timeout=110)
     assert said.returncode == 0, said.stdout + said.stderr
     assert "nothing lost, nothing doubled" in said.stdout
+
+
+class Page:
+    """The snippets of one page, run section by section in one name space. `quickly`: what is replaced in them."""
+
+    def __init__(self, name: str, url: str, quickly: dict[str, str]) -> None:
+        self.names: dict[str, Any] = {"__name__": "snippets"}
+        self._text = (DOCS / name).read_text()
+        self._quickly = {"redis://localhost:6379": url, **quickly}
+
+    def __getattr__(self, name: str) -> Any:
+        return self.names[name]
+
+    def snippets(self, heading: str) -> list[str]:
+        """The snippets under a heading; those before the first one under no heading."""
+        found: list[str] = []
+        section = ""
+        lines: list[str] | None = None
+        for line in self._text.splitlines(keepends=True):
+            if lines is None and line.startswith("## "):
+                section = line[3:].strip()
+            elif lines is None and line.startswith("```python"):
+                lines = []
+            elif lines is not None and line.startswith("```"):
+                if section == heading:
+                    found.append("".join(lines))
+                lines = None
+            elif lines is not None:
+                lines.append(line)
+        assert found, f"no snippet under {heading!r}"
+        return found
+
+    def compiled(self, snippet: str) -> Any:
+        """The snippet, ready to run; it may wait at its top level."""
+        for slow, quick in self._quickly.items():
+            snippet = snippet.replace(slow, quick)
+        return compile(snippet, "snippet", "exec", flags=ast.PyCF_ALLOW_TOP_LEVEL_AWAIT, dont_inherit=True)
+
+    def run(self, snippet: str) -> Awaitable[object] | None:
+        """Run it; what is to be awaited, if it waits."""
+        code = self.compiled(snippet)
+        made = eval(code, self.names)
+        return made if inspect.iscoroutine(made) else None
+
+
+async def _run(page: Page, heading: str, which: slice = slice(None)) -> None:
+    for snippet in page.snippets(heading)[which]:
+        waits = page.run(snippet)
+        if waits is not None:
+            await waits
+
+
+async def _worked(page: Page, body: Any, workflow: str, until: str, within: float = 20.0) -> Any:
+    """Run a worker until a record is there; what it holds."""
+    stop = page.asyncio.Event()
+    worker = asyncio.create_task(page.work(page.durable, body, stop=stop))
+    ends = time.monotonic() + within
+    while until not in (records := await page.store.load(workflow)):
+        assert time.monotonic() < ends and not worker.done(), records
+        await asyncio.sleep(0.01)
+    stop.set()
+    await worker
+    return records[until]
+
+
+@pytest.fixture
+async def guide(own_server: EmbeddedServer) -> AsyncIterator[Page]:
+    """The guide, its first lines run against a server of this test's own."""
+    quickly = {
+        "days=": "milliseconds=250 * ",
+        "hours=1)": "milliseconds=50)",
+        "seconds=2**n": "milliseconds=2**n",
+    }
+    page = Page("guide.md", own_server.url, quickly)
+    await _run(page, "")
+    yield page
+    await page.redis.aclose()
+
+
+@needs_pages
+class TestTheGuide:
+    async def test_input(self, guide: Page) -> None:
+        await _run(guide, "Input")
+        said = await _worked(guide, guide.signup, "signup-7", "welcomed")
+        assert said == "welcome mail to someone@example.org"
+
+    async def test_results(self, guide: Page, capsys: pytest.CaptureFixture[str]) -> None:
+        await _run(guide, "Results", slice(1))
+        await guide.durable.arrive("total-1", "input", [1, 2, 3])
+        assert await _worked(guide, guide.total, "total-1", "result") == 6
+        await _run(guide, "Results", slice(1, None))
+        assert guide.records == {"input": [1, 2, 3], "result": 6}
+        assert capsys.readouterr().out.startswith("6 ")
+
+    async def test_code_outside_steps(self, guide: Page) -> None:
+        await _run(guide, "Code outside steps runs on every pass")
+        await guide.durable.scheduler.make_ready("report-1")
+        today = datetime.now(timezone.utc).date().isoformat()
+        assert await _worked(guide, guide.report, "report-1", "result") >= f"report of {today}"
+
+    async def test_suspensions(self, guide: Page) -> None:
+        await _run(guide, "Let suspensions pass")
+        from durably_redis_async import Blocked, Swallowed
+
+        async def gathers(run: Any) -> object:
+            return await asyncio.gather(run.awaiting("approval", str), return_exceptions=True)
+
+        async def races(run: Any) -> str:
+            answer = asyncio.create_task(run.awaiting("approval", str))
+            deadline = asyncio.create_task(run.sleep("until", guide.timedelta(seconds=30)))
+            await asyncio.wait({answer, deadline})
+            assert deadline.exception() is not None
+            return str(answer.result())
+
+        async def once(body: Any, workflow: str) -> object:
+            holder = await guide.claimed(guide.store, workflow)
+            try:
+                return await guide.resume(holder, guide.store, body)
+            finally:
+                await guide.store.release(holder)
+
+        for body in (guide.wrong, gathers):
+            with pytest.raises(Swallowed):
+                await once(body, body.__name__)
+        assert await once(guide.right, "right") == Blocked(("approval",))
+        await guide.store.supply("races", "approval", "yes")
+        with pytest.raises(Swallowed):
+            await once(races, "races")
+        assert await once(guide.both, "both") == Blocked(("goods", "invoice"))
+        await guide.store.supply("both", "goods", "ten chairs")
+        assert await once(guide.both, "both") == Blocked(("invoice",))
+        await guide.durable.arrive("both", "invoice", "no. 12")
+        assert await _worked(guide, guide.both, "both", "result") == "ten chairs and no. 12"
+
+    async def test_failures_and_retries(self, guide: Page) -> None:
+        answers = iter([False, False, True])
+
+        async def charge_card(workflow: str) -> bool:
+            return next(answers, False)
+
+        guide.names["charge_card"] = charge_card
+        await guide.durable.arrive("order-7", "a", 1)
+        await _run(guide, "Failures and retries")
+        assert await guide.queue.available(10) == 0 and await guide.store.load("order-7") == {}
+        await guide.durable.scheduler.make_ready("pay-1")
+        assert await _worked(guide, guide.pay, "pay-1", "try 2") is True
+        await guide.durable.scheduler.make_ready("pay-2")
+        assert await _worked(guide, guide.pay, "pay-2", "result") == "not paid"
+
+    async def test_a_wait_with_a_deadline(self, guide: Page) -> None:
+        await _run(guide, "A wait with a deadline")
+        assert await _worked(guide, guide.approval, "order-8", "decided") == "granted"
+        await guide.durable.scheduler.make_ready("in time")
+        waits = asyncio.create_task(_worked(guide, guide.approval, "in time", "decided"))
+        await asyncio.sleep(0.1)
+        await guide.durable.arrive("in time", "approval", "granted")
+        assert await waits == "granted"
+        await guide.durable.scheduler.make_ready("late")
+        assert await _worked(guide, guide.approval, "late", "decided") == "too late"
+        await guide.durable.arrive("late", "approval", "granted")
+        holder = await guide.claimed(guide.store, "late")
+        await guide.resume(holder, guide.store, guide.approval)
+        assert (await guide.store.load("late"))["decided"] == "too late"
+
+    async def test_messages(self, guide: Page) -> None:
+        await _run(guide, "Messages")
+        assert await _worked(guide, guide.tally, "tally-1", "result") == 3
+
+    async def test_a_transaction(self, guide: Page) -> None:
+        await _run(guide, "A transaction in Redis", slice(1))
+        await guide.redis.set("balance:{spend-2}", 50)
+        for workflow, enough, left in (("spend-1", False, None), ("spend-2", True, "20")):
+            await guide.durable.scheduler.make_ready(workflow)
+            assert await _worked(guide, guide.spend, workflow, "spent") == {"ok": enough}
+            assert await guide.redis.get(f"balance:{{{workflow}}}") == left
+        from durably_redis_async import EffectTorn
+
+        await guide.durable.delete("spend-1")
+        holder = await guide.claimed(guide.store, "spend-1")
+        torn = guide.LuaEffect("redis.call('SET', KEYS[1], 'x') return 5", ("half",))
+        for _ in range(2):
+            with pytest.raises(EffectTorn):
+                await guide.store.transact(holder, "spent", torn)
+        await _run(guide, "A transaction in Redis", slice(1, None))
+        assert await guide.store.clear_torn("spend-1", "spent") is False
+
+    async def test_graphs(self, guide: Page, capsys: pytest.CaptureFixture[str]) -> None:
+        await _run(guide, "Graphs")
+        assert capsys.readouterr().out == "Completed(value=3)\n"
+        await guide.durable.arrive("count-2", "address", "here")
+        assert await _worked(guide, guide.counted, "count-2", "words") == 3
+
+    async def test_several_kinds(self, guide: Page) -> None:
+        await _run(guide, "Input")
+        await _run(guide, "Results", slice(1))
+        await _run(guide, "Several kinds of workflows")
+        working = asyncio.create_task(guide.work_on_all())
+        signups, totals = guide.of_kind("signups"), guide.of_kind("totals")
+        await signups.arrive("same id", "input", {"email": "a@example.org"})
+        await totals.arrive("same id", "input", [1, 2])
+        await _eventually(lambda: signups.checkpointer.load("same id"), "welcomed")
+        await _eventually(lambda: totals.checkpointer.load("same id"), "result")
+        working.cancel()
+        await asyncio.gather(working, return_exceptions=True)
+
+    async def test_changed_code(self, guide: Page) -> None:
+        async def before(run: Any) -> None:
+            async def done() -> bool:
+                return True
+
+            await run.step("charged", done, bool)
+            await run.awaiting("approval", str)
+            await run.step("shipped", done, bool)
+
+        await guide.durable.scheduler.make_ready("w")
+        await _worked(guide, before, "w", "charged")
+        await _run(guide, "Changing code over a deploy")
+        await guide.durable.arrive("w", "approval", "yes")
+        await _worked(guide, guide.ship, "w", "shipped")
+        assert list(await guide.store.load("w")) == ["charged", "approval", "checked", "shipped"]
+
+    async def test_stopping(self, guide: Page) -> None:
+        await _run(guide, "Input")
+        await _run(guide, "Stopping")
+        assert guide.worker.done()
+
+    async def test_trimming(self, guide: Page) -> None:
+        await _run(guide, "Input")
+        guide.names["TRIM_EVERY"] = guide.timedelta(milliseconds=20)
+        await _run(guide, "Trimming beside work")
+        working = asyncio.create_task(guide.work_and_trim())
+        await _eventually(lambda: guide.store.load("signup-7"), "welcomed")
+        while await guide.redis.xlen(guide.queue.ready_key):
+            await asyncio.sleep(0.01)
+        working.cancel()
+        await asyncio.gather(working, return_exceptions=True)
+
+    async def test_connecting(self, guide: Page, own_server: EmbeddedServer) -> None:
+        await _run(guide, "Input", slice(1))
+        await _run(guide, "Connecting")
+        working = asyncio.create_task(guide.work_on())
+        await asyncio.sleep(0.2)
+        own_server.kill()
+        await asyncio.sleep(4)
+        own_server.restart()
+        await guide.durable.arrive("signup-7", "input", {"email": "a@example.org"})
+        await _eventually(lambda: guide.store.load("signup-7"), "welcomed")
+        working.cancel()
+        await asyncio.gather(working, return_exceptions=True)
+
+    async def test_how_long_records_are_kept(self, guide: Page) -> None:
+        await _run(guide, "How long records are kept")
+        await guide.store.supply("w", "a", 1)
+        await asyncio.sleep(0.05)
+        assert await guide.store.load("w") == {"a": 1}
+
+    def test_every_section_with_a_snippet_is_run(self) -> None:
+        ran = Path(__file__).read_text()
+        for section in (DOCS / "guide.md").read_text().split("\n## ")[1:]:
+            if "```python" in section:
+                assert f'_run(guide, "{section.splitlines()[0]}"' in ran
+
+
+async def _eventually(load: Callable[[], Awaitable[dict[str, object]]], key: str) -> None:
+    ends = time.monotonic() + 20
+    while key not in await load():
+        assert time.monotonic() < ends
+        await asyncio.sleep(0.01)
+
+
+@pytest.fixture
+def sync(own_server: EmbeddedServer) -> Iterator[Page]:
+    """The page on the blocking flavour, its first lines run against a server of this test's own."""
+    page = Page("sync.md", own_server.url, {"seconds=1)": "milliseconds=50)"})
+    for snippet in page.snippets(""):
+        page.run(snippet)
+    yield page
+    page.redis.close()
+
+
+@needs_pages
+class TestThePageOnTheBlockingFlavour:
+    def test_a_script_without_a_worker(self, sync: Page) -> None:
+        for snippet in sync.snippets("A script without a worker"):
+            sync.run(snippet)
+        assert list(sync.store.load("order-7")) == ["charged", "cooling off", "shipped"]
+
+    def test_a_worker_in_a_thread(self, sync: Page) -> None:
+        snippet = sync.snippets("A worker in a thread")[0]
+        started, ended = snippet.split("# ... serve requests ...\n")
+        sync.run(started)
+        sync.durable.scheduler.make_ready("order-7")
+        ends = time.monotonic() + 20
+        while "shipped" not in sync.store.load("order-7"):
+            assert time.monotonic() < ends
+            time.sleep(0.01)
+        sync.run(ended)
+        assert not sync.worker.is_alive()
+
+    def test_threads_of_a_bodys_own(self, sync: Page) -> None:
+        sync.run(sync.snippets("Threads of a body's own")[0])
+        sync.resume(sync.claimed(sync.store, "w"), sync.store, sync.gallery)
+        assert sync.store.load("w")["result"] == sum(n * n for n in range(8))
+
+    def test_celery(self, sync: Page) -> None:
+        pytest.importorskip("celery")
+        sync.run(sync.snippets("Celery")[0])
+        sync.durable.scheduler.prepare()
+        assert sync.run_order.apply(args=["order-7"]).get() == "order-7: sleeping"

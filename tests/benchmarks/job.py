@@ -62,7 +62,7 @@ def steps_of(implementation: str, ended: Callable[[], None]) -> Any:
 
         def body(run: Any) -> None:
             for n in range(STEPS):
-                run.step(f"step {n}", lambda n=n: n, same)  # type: ignore[misc]
+                run.step(f"step {n}", lambda: 1, same)
             ended()
 
         return body

@@ -366,7 +366,7 @@ commands = weighted(
 
 
 @pytest.mark.parametrize("kind", ["memory", "stream", "set"])
-@settings(REPRODUCIBLE, max_examples=60)
+@settings(REPRODUCIBLE, max_examples=150)
 @given(acts=many(commands))
 async def test_a_queue_yields_what_it_owes_and_nothing_else(
     redis: Redis, kind: str, acts: list[Command]
@@ -636,8 +636,8 @@ class Inbox:
     checkpointer: Any
     workflow: str
     reads: list[Read]
-    filed: list[Entry] = field(default_factory=list)
-    told: dict[int, tuple[Entry, ...]] = field(default_factory=dict)
+    filed: list[Entry[object]] = field(default_factory=list)
+    told: dict[int, tuple[Entry[object], ...]] = field(default_factory=dict)
 
     async def append(self, times: int) -> None:
         for _ in range(times):
@@ -645,7 +645,7 @@ class Inbox:
             assert not self.filed or entry.key > self.filed[-1].key
             self.filed.append(entry)
 
-    def check(self, n: int, past: str | None, known: int, told: tuple[Entry, ...]) -> None:
+    def check(self, n: int, past: str | None, known: int, told: tuple[Entry[object], ...]) -> None:
         """The first answer is what there is, in order, without a gap: at least what was there as the pass began."""
         read = self.reads[n]
         there = [one for one in self.filed if past is None or one.key > past][: read.limit]
@@ -659,9 +659,9 @@ class Inbox:
         known = len(self.filed)
         overtaken = False
 
-        async def body(run: Run) -> list[Entry]:
+        async def body(run: Run) -> list[Entry[object]]:
             nonlocal overtaken
-            followed: list[Entry] = []
+            followed: list[Entry[object]] = []
             for n, read in enumerate(self.reads):
                 await self.append(turn.between)
                 if n == turn.at and turn.fate == "dies":

@@ -4,6 +4,7 @@ from durably.codec import JSON, CheckpointCodec, JsonCodec
 from durably.durations import check_duration
 from durably.effects import LuaEffect
 from durably.keys import check_workflow_id
+from durably.msgspec_codec import MsgpackCodec, MsgspecCodec
 from durably.outcomes import Outcome
 from durably.signals import (
     Contended,
@@ -19,6 +20,7 @@ from durably.signals import (
     Undecodable,
     Unencodable,
 )
+from durably.typed import as_type
 from durably.values import (
     BUDGET,
     INBOX,
@@ -56,6 +58,8 @@ __all__ = [
     "JsonCodec",
     "LuaEffect",
     "MessageNeeded",
+    "MsgpackCodec",
+    "MsgspecCodec",
     "Outcome",
     "Pass",
     "Recorded",
@@ -66,6 +70,7 @@ __all__ = [
     "Undecodable",
     "Unencodable",
     "Written",
+    "as_type",
     "check_duration",
     "check_workflow_id",
     "inbox_key",

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from durably.keys import pass_key, said_key, workflow_key
 from durably.lua import read_script
+from durably.signals import EffectResultError, EffectTorn, Fenced
 from durably.values import Pass
 
 TAKE = read_script("take")
@@ -34,6 +35,20 @@ def refusal(message: str) -> tuple[str, str]:
     return "", message
 
 
+def refused(message: str, workflow: str, key: str) -> BaseException | None:
+    """The error that a refusal of ours stands for; `None` for an error that is not ours."""
+    code, text = refusal(message)
+    if code == "FENCED":
+        return Fenced(workflow)
+    if code == "TORN":
+        return EffectTorn(workflow, key, text)
+    if code == "NOTTEXT":
+        return EffectResultError(
+            f"step {key!r} of workflow {workflow!r}: {text}; return the result's encoding"
+        )
+    return None
+
+
 def take(namespace: str, workflow: str, budget: int, alive: int, ttl: int, nonce: str) -> Request:
     """Durations in ms."""
     return [pass_key(namespace, workflow)], [budget, alive, ttl, nonce]
@@ -58,17 +73,17 @@ def _both(namespace: str, workflow: str) -> list[str]:
     return [workflow_key(namespace, workflow), pass_key(namespace, workflow)]
 
 
-def write(namespace: str, holder: Pass, key: str, encoding: str, ttl: int) -> Request:
+def write(namespace: str, holder: Pass, key: str, encoding: str | bytes, ttl: int) -> Request:
     """`ttl` in ms."""
     return _both(namespace, holder.workflow), [key, encoding, holder.token, ttl]
 
 
-def offer(namespace: str, workflow: str, key: str, encoding: str, ttl: int) -> Request:
+def offer(namespace: str, workflow: str, key: str, encoding: str | bytes, ttl: int) -> Request:
     """`ttl` in ms."""
     return _both(namespace, workflow), [key, encoding, ttl]
 
 
-def file_away(namespace: str, workflow: str, encoding: str, ttl: int, nonce: str) -> Request:
+def file_away(namespace: str, workflow: str, encoding: str | bytes, ttl: int, nonce: str) -> Request:
     """`ttl` in ms."""
     keys = [*_both(namespace, workflow), said_key(namespace, workflow, nonce)]
     return keys, [encoding, ttl, REMEMBERED]

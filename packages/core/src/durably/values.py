@@ -42,11 +42,11 @@ class Pass:
 
 
 @dataclass(frozen=True, slots=True)
-class Entry:
+class Entry(Generic[T_co]):
     """One message of a workflow's inbox, and the key that the store filed it under."""
 
     key: str
-    value: object
+    value: T_co
 
 
 @dataclass(frozen=True, slots=True)

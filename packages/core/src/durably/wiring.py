@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from graphlib import CycleError, TopologicalSorter
 
+from durably.exact import came_back
 from durably.keys import check_key
 
 
@@ -45,16 +46,4 @@ def check_wiring(inputs: Sequence[str], nodes: Mapping[str, Sequence[str]], outp
 
 def survives(before: object, after: object) -> bool:
     """Whether two values are equal in value and type at every level."""
-    if type(before) is not type(after):
-        return False
-    if isinstance(before, dict) and isinstance(after, dict):
-        if len(before) != len(after):
-            return False
-        typed = {(type(key), key): value for key, value in after.items()}
-        return all(
-            (type(key), key) in typed and survives(value, typed[type(key), key])
-            for key, value in before.items()
-        )
-    if isinstance(before, (list, tuple)) and isinstance(after, (list, tuple)):
-        return len(before) == len(after) and all(map(survives, before, after))
-    return bool(before == after)
+    return came_back(before, after)

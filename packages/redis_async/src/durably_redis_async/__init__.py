@@ -5,6 +5,7 @@ from durably import *  # noqa: F403
 
 from durably_redis_async.checkpointer import RedisCheckpointer
 from durably_redis_async.durable import SplitDurable
+from durably_redis_async.extending import Extend, extending
 from durably_redis_async.graph import (
     Compiled,
     CompiledGraph,
@@ -19,7 +20,7 @@ from durably_redis_async.memory import MemoryCheckpointer
 from durably_redis_async.memory_queue import MemoryScheduler
 from durably_redis_async.passes import advance, passes
 from durably_redis_async.resume import Body, resume
-from durably_redis_async.run import Extend, Parse, Run, extending
+from durably_redis_async.run import Parse, Run
 from durably_redis_async.sorted_set import POLL, RedisSetScheduler
 from durably_redis_async.stream import TRIM_EVERY, RedisStreamScheduler, trimming
 from durably_redis_async.streams import Sink, from_sink, ticks

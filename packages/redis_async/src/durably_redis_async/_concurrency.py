@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import inspect
 import signal
 import threading
 from collections import deque
@@ -21,6 +22,7 @@ __all__ = [
     "Returning",
     "Slots",
     "Work",
+    "called",
     "process_ends",
     "shielded",
     "sleep",
@@ -60,6 +62,14 @@ class Guard:
 
     def __exit__(self, *_: object) -> None:
         return None
+
+
+async def called(effect: Callable[[], Awaitable[T]], what: str) -> T:
+    """What `effect` gives. Raises `TypeError` naming `what` for one of the other flavour."""
+    made = effect()
+    if not inspect.isawaitable(made):
+        raise TypeError(f"{what} must be async here: it gave {type(made).__name__}, which cannot be awaited")
+    return await made
 
 
 async def shielded(call: Callable[P, Awaitable[T]], *args: P.args, **kwargs: P.kwargs) -> T:

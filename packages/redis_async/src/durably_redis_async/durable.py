@@ -30,7 +30,7 @@ class SplitDurable(Generic[Effect]):
         await self.scheduler.make_ready(workflow)
         return stands
 
-    async def deliver(self, workflow: str, value: object) -> Entry:
+    async def deliver(self, workflow: str, value: object) -> Entry[object]:
         """Append a message and ask for a pass."""
         entry = await self.checkpointer.append(workflow, value)
         await self.scheduler.make_ready(workflow)

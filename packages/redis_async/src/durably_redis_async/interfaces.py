@@ -68,7 +68,7 @@ class Checkpointer(Protocol[Effect_contra]):
         """Record a value that a workflow waits for, without a claim; returns what is recorded now."""
         ...
 
-    async def append(self, workflow: str, value: object) -> Entry:
+    async def append(self, workflow: str, value: object) -> Entry[object]:
         """File a message, without a claim. Keys sort in the order of appending, and none is used twice."""
         ...
 
@@ -149,7 +149,7 @@ class Durable(Protocol[Effect_contra]):
         """Supply a value and ask for a pass; returns what is recorded now."""
         ...
 
-    async def deliver(self, workflow: str, value: object) -> Entry:
+    async def deliver(self, workflow: str, value: object) -> Entry[object]:
         """Append a message and ask for a pass."""
         ...
 

@@ -11,9 +11,10 @@ from durably.outcomes import Outcome
 from durably.signals import Fenced, InputNeeded, MessageNeeded, ScheduledWakeup, Suspended, Swallowed
 from durably.values import Blocked, Completed, Pass, Sleeping, now_utc
 
-from durably_redis_async._concurrency import CANCELLED, Returning, sleep
+from durably_redis_async._concurrency import CANCELLED, Returning, called, sleep
+from durably_redis_async.extending import Extend, extending
 from durably_redis_async.interfaces import Checkpointer
-from durably_redis_async.run import Extend, Run, extending
+from durably_redis_async.run import Run
 from durably_redis_async.together import read_pass
 
 T = TypeVar("T")
@@ -50,7 +51,7 @@ async def resume(
 async def finish(run: Run, body: Body[T]) -> Outcome[T]:
     """Call `body` with `run`, as `resume` does."""
     try:
-        value = await body(run)
+        value = await called(lambda: body(run), "a body")
     except LEAVING:
         run.end()
         raise

@@ -5,56 +5,31 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from datetime import datetime, timedelta
-from typing import Any, TypeVar
+from typing import Any, TypeVar, overload
 
 from durably.durations import check_duration
 from durably.keys import check_key
-from durably.signals import Fenced, InputNeeded, MessageNeeded, ScheduledWakeup, Suspended
-from durably.values import INBOX, LEASE, Entry, Pass, Recorded, now_utc
+from durably.parsing import parsed, plain
+from durably.signals import (
+    Fenced,
+    InputNeeded,
+    MessageNeeded,
+    ScheduledWakeup,
+    Suspended,
+)
+from durably.typed import parser
+from durably.values import INBOX, Entry, Pass, Recorded, now_utc
 
-from durably_redis_async._concurrency import Guard, Returning, shielded
+from durably_redis_async._concurrency import Guard, Returning, called, shielded
+from durably_redis_async.extending import Extend
 from durably_redis_async.interfaces import Checkpointer
 
 T = TypeVar("T")
 S = TypeVar("S", bound=Suspended)
 
-Parse = Callable[[object], T]
-"""Makes a step's type true: takes the recorded value, returns a `T` or raises."""
-
-Extend = Returning[[Pass, timedelta], bool]
-"""Makes sure that a claim lasts for so long from now; `False` if the claim is lost."""
-
-
-def extending(
-    checkpointer: Checkpointer[Any],
-    granted: timedelta | None = None,
-    alive: timedelta | None = None,
-    now: Callable[[], datetime] = now_utc,
-) -> Extend:
-    """An `Extend` over one claim, which asks the store only when the claim does not already last that long.
-
-    `granted` is what the claim was taken for, counted from this call; unset, nothing is assumed. `alive` is the worth
-    of the sign of life that an extension is (default `LEASE`). Build one per pass.
-    """
-    if granted is not None:
-        check_duration("granted", granted)
-    worth = LEASE if alive is None else check_duration("alive", alive)
-    guard = Guard()
-    lasts = [now() + granted] if granted is not None else []
-
-    async def extend(holder: Pass, budget: timedelta) -> bool:
-        check_duration("within", budget)
-        until = now() + budget
-        with guard:
-            if lasts and until <= lasts[0]:
-                return True
-        if not await checkpointer.extend(holder, budget, worth):
-            return False
-        with guard:
-            lasts[:] = [max([until, *lasts])]
-        return True
-
-    return extend
+Parse = Callable[[object], T] | type[T]
+"""Makes a step's type true: a type that the recorded value is converted to and checked against, or a function that
+takes the recorded value and returns a `T` or raises."""
 
 
 @dataclass(eq=False)
@@ -92,7 +67,9 @@ class Run:
         workflow, `Unencodable` if the codec cannot carry the result, and what effect and parse raise.
         """
         self._use(key)
-        return parse(await self._perform(key, effect, within))
+        typed = parser(parse)
+        made: T = self._parsed(key, typed, await self._perform(key, effect, within, typed))
+        return made
 
     async def transact(
         self, key: str, effect: object, parse: Parse[T], *, within: timedelta | None = None
@@ -102,8 +79,10 @@ class Run:
         For Redis it is a `LuaEffect`. Raises `Fenced`, `EffectTorn`, and the effect's own error.
         """
         self._use(key)
+        typed = parser(parse)
         if self._has(key):
-            return parse(self.recorded[key])
+            replayed: T = self._parsed(key, typed, self.recorded[key])
+            return replayed
         self._check_holding()
         await self._cover(within)
 
@@ -111,7 +90,8 @@ class Run:
             return await self.checkpointer.transact(self.holder, key, effect)
 
         self._begin(checked=True)
-        return parse(await shielded(self._write, key, write))
+        made: T = self._parsed(key, typed, await shielded(self._write, key, write))
+        return made
 
     async def sleep(self, key: str, duration: timedelta) -> None:
         """Wait for `duration`, counted from the first time a pass came here: the deadline is recorded."""
@@ -140,26 +120,48 @@ class Run:
         if not self._has(key):
             self._check_holding()
             raise self._note(InputNeeded(key))
-        return parse(self.recorded[key])
+        made: T = self._parsed(key, parser(parse), self.recorded[key])
+        return made
 
+    @overload
     async def receive(
         self, key: str, *, after: str | None = None, limit: int | None = None
-    ) -> tuple[Entry, ...]:
+    ) -> tuple[Entry[object], ...]: ...
+
+    @overload
+    async def receive(
+        self, key: str, *, after: str | None = None, limit: int | None = None, type: Parse[T]
+    ) -> tuple[Entry[T], ...]: ...
+
+    async def receive(
+        self, key: str, *, after: str | None = None, limit: int | None = None, type: Any = None
+    ) -> tuple[Entry[Any], ...]:
         """The inbox's messages past the key `after`, at most `limit`, at least one: waits for it as long as it takes.
 
-        Which messages were taken is a recorded step, so a replay sees the same ones.
+        Which messages were taken is a recorded step, so a replay sees the same ones. `type`: what each message is
+        converted to.
         """
-        return await self._read(key, after, limit, waits=True)
+        return self._converted(await self._read(key, after, limit, waits=True), type)
 
+    @overload
     async def pending(
         self, key: str, *, after: str | None = None, limit: int | None = None
-    ) -> tuple[Entry, ...]:
+    ) -> tuple[Entry[object], ...]: ...
+
+    @overload
+    async def pending(
+        self, key: str, *, after: str | None = None, limit: int | None = None, type: Parse[T]
+    ) -> tuple[Entry[T], ...]: ...
+
+    async def pending(
+        self, key: str, *, after: str | None = None, limit: int | None = None, type: Any = None
+    ) -> tuple[Entry[Any], ...]:
         """The same without the wait: an empty tuple if there is no message, and that is recorded too."""
-        return await self._read(key, after, limit, waits=False)
+        return self._converted(await self._read(key, after, limit, waits=False), type)
 
     async def _read(
         self, key: str, after: str | None, limit: int | None, *, waits: bool
-    ) -> tuple[Entry, ...]:
+    ) -> tuple[Entry[object], ...]:
         if limit is not None and (isinstance(limit, bool) or not isinstance(limit, int) or limit < 1):
             raise ValueError(f"limit must be 1 or more, not {limit!r}")
         if after is not None and not isinstance(after, str):
@@ -187,7 +189,17 @@ class Run:
         with self._guard:
             self.ended = True
 
-    def _messages(self, after: str | None) -> list[Entry]:
+    def _converted(self, entries: tuple[Entry[object], ...], type: Any) -> tuple[Entry[Any], ...]:
+        if type is None:
+            return entries
+        typed = parser(type)
+        return tuple(Entry(one.key, self._parsed(one.key, typed, one.value)) for one in entries)
+
+    def _parsed(self, key: str, parse: Callable[[object], Any], recorded: object) -> Any:
+        codec = getattr(self.checkpointer, "codec", None)
+        return parsed(codec, self.workflow, key, parse, recorded)
+
+    def _messages(self, after: str | None) -> list[Entry[object]]:
         with self._guard:
             known = list(self.recorded.items())
         messages = [Entry(key, value) for key, value in known if key.startswith(INBOX)]
@@ -221,12 +233,19 @@ class Run:
             self.lose()
             raise Fenced(self.workflow)
 
-    async def _perform(self, key: str, effect: Returning[[], object], within: timedelta | None) -> object:
+    async def _perform(
+        self,
+        key: str,
+        effect: Returning[[], object],
+        within: timedelta | None,
+        parse: Callable[[object], Any],
+    ) -> object:
         if self._has(key):
             return self.recorded[key]
         self._check_holding()
         await self._cover(within)
-        value = await effect()
+        value = await called(effect, f"the effect of step {key!r} in workflow {self.workflow!r}")
+        value = plain(getattr(self.checkpointer, "codec", None), self.workflow, key, parse, value)
         self._begin(checked=False)
         return await self._record(key, value)
 

@@ -6,6 +6,7 @@ from durably import *  # noqa: F403
 
 from durably_redis_sync.checkpointer import RedisCheckpointer
 from durably_redis_sync.durable import SplitDurable
+from durably_redis_sync.extending import Extend, extending
 from durably_redis_sync.graph import (
     Compiled,
     CompiledGraph,
@@ -20,7 +21,7 @@ from durably_redis_sync.memory import MemoryCheckpointer
 from durably_redis_sync.memory_queue import MemoryScheduler
 from durably_redis_sync.passes import advance, passes
 from durably_redis_sync.resume import Body, resume
-from durably_redis_sync.run import Extend, Parse, Run, extending
+from durably_redis_sync.run import Parse, Run
 from durably_redis_sync.sorted_set import POLL, RedisSetScheduler
 from durably_redis_sync.stream import TRIM_EVERY, RedisStreamScheduler, trimming
 from durably_redis_sync.streams import Sink, from_sink, ticks

@@ -10,6 +10,7 @@ from typing import Any, TypeVar
 
 import redis.exceptions
 from redis import Redis
+from redis.client import NEVER_DECODE
 from redis.exceptions import ConnectionError as RedisConnectionError
 from redis.exceptions import NoScriptError, ResponseError
 from redis.exceptions import TimeoutError as RedisTimeoutError
@@ -89,33 +90,46 @@ class Script:
         keys: Sequence[str],
         args: Sequence[str | int | float | bytes],
         answer: Callable[[Any], Any],
+        *,
+        raw: bool = False,
     ) -> Call:
         """A call of it, to be sent with others."""
-        return Call(self.client, ("EVALSHA", self.sha, len(keys), *keys, *args), answer, self.source)
+        return Call(self.client, ("EVALSHA", self.sha, len(keys), *keys, *args), answer, self.source, raw)
 
 
 @dataclass(frozen=True)
 class Call:
-    """One command, with what makes its answer of the reply, and the script's source if it runs one."""
+    """One command, with what makes its answer of the reply, and the script's source if it runs one.
+
+    `raw`: the reply is read as bytes, whatever the client decodes.
+    """
 
     client: Redis
     command: tuple[str | int | float | bytes, ...]
     answer: Callable[[Any], Any]
     source: str | None = None
+    raw: bool = False
 
 
 def send(call: Call) -> Any:
     """The answer of one call. Raises what the server, the connection or the answer raises."""
-    answer = (send_together([call]))[0]
-    if isinstance(answer, BaseException):
-        raise answer
-    return answer
+
+    def attempt() -> Any:
+        try:
+            return _one(call, call.command, call.raw)
+        except UnicodeDecodeError:
+            return _one(call, call.command, True)
+        except NoScriptError:
+            return _one(call, _whole(call), call.raw)
+
+    return call.answer(patiently(attempt))
 
 
 def send_together(calls: Sequence[Call]) -> list[object]:
     """The answers of all calls, each client's in one round trip and in their order.
 
     An error of the server, or of making an answer, stands in the answer's place. Raises what the connection raises.
+    What turns out to be no text, where text was expected, is read again as bytes.
     """
     answers: list[object] = [None] * len(calls)
     clients = {id(one.client): one.client for one in calls}
@@ -123,10 +137,13 @@ def send_together(calls: Sequence[Call]) -> list[object]:
         mine = [n for n, one in enumerate(calls) if id(one.client) == number]
 
         def attempt(client: Redis = client, mine: list[int] = mine) -> list[Any]:
-            replies = _pipelined(client, [calls[n].command for n in mine])
+            try:
+                replies = _pipelined(client, [calls[n] for n in mine], False)
+            except UnicodeDecodeError:
+                replies = _pipelined(client, [calls[n] for n in mine], True)
             if any(isinstance(reply, NoScriptError) for reply in replies):
                 # all again, in order and one by one: what came after a script may build on it
-                replies = [_whole(client, calls[n]) for n in mine]
+                replies = [_caught(calls[n]) for n in mine]
             return replies
 
         for n, reply in zip(mine, patiently(attempt), strict=True):
@@ -137,22 +154,31 @@ def send_together(calls: Sequence[Call]) -> list[object]:
     return answers
 
 
-def _pipelined(client: Redis, commands: Sequence[tuple[str | int | float | bytes, ...]]) -> list[Any]:
-    with client.pipeline(transaction=False) as pipe:
-        sending: Any = pipe
-        for command in commands:
-            sending.execute_command(*command)
-        replies: list[Any] = pipe.execute(raise_on_error=False)
-        return replies
+def _whole(call: Call) -> tuple[str | int | float | bytes, ...]:
+    return call.command if call.source is None else ("EVAL", call.source, *call.command[2:])
 
 
-def _whole(client: Redis, call: Call) -> Any:
-    command = call.command if call.source is None else ("EVAL", call.source, *call.command[2:])
-    sending: Any = client
+def _one(call: Call, command: tuple[str | int | float | bytes, ...], raw: bool) -> Any:
+    sending: Any = call.client
+    return sending.execute_command(*command, **({NEVER_DECODE: True} if raw else {}))
+
+
+def _caught(call: Call) -> Any:
     try:
-        return sending.execute_command(*command)
+        return _one(call, _whole(call), call.raw)
     except ResponseError as error:
         return error
+    except UnicodeDecodeError:
+        return _one(call, _whole(call), True)
+
+
+def _pipelined(client: Redis, calls: Sequence[Call], raw: bool) -> list[Any]:
+    with client.pipeline(transaction=False) as pipe:
+        sending: Any = pipe
+        for call in calls:
+            sending.execute_command(*call.command, **({NEVER_DECODE: True} if raw or call.raw else {}))
+        replies: list[Any] = pipe.execute(raise_on_error=False)
+        return replies
 
 
 def register(client: Redis, source: str) -> Script:
@@ -165,13 +191,16 @@ def _options(client: Redis) -> dict[str, Any]:
     return options
 
 
-def check_client(client: Redis) -> Redis:
-    """Return `client`, or raise: `TypeError` for a client of another kind, `ValueError` for one that reads bytes."""
+def check_client(client: Redis, *, text: bool = True) -> Redis:
+    """Return `client`, or raise: `TypeError` for a client of another kind, `ValueError` for one that reads bytes.
+
+    `text`: whether text is to be read.
+    """
     if not isinstance(client, Redis):
         raise TypeError(
             f"a redis.Redis client is needed here, not {type(client).__module__}.{type(client).__name__}"
         )
-    if not _options(client).get("decode_responses"):
+    if text and not _options(client).get("decode_responses"):
         raise ValueError("build the client with decode_responses=True: these stores read text")
     return client
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextvars
+import inspect
 import itertools
 import queue
 import signal
@@ -22,6 +23,7 @@ __all__ = [
     "Returning",
     "Slots",
     "Work",
+    "called",
     "process_ends",
     "shielded",
     "sleep",
@@ -86,6 +88,15 @@ class _Deferring:
         if self._came is not None:
             number, frame = self._came
             self._before[number](number, frame)
+
+
+def called(effect: Callable[[], T], what: str) -> T:
+    """What `effect` gives. Raises `TypeError` naming `what` for one of the other flavour."""
+    made = effect()
+    if inspect.iscoroutine(made):
+        made.close()
+        raise TypeError(f"{what} must be an ordinary function here: it gave a coroutine")
+    return made
 
 
 def shielded(call: Callable[P, T], *args: P.args, **kwargs: P.kwargs) -> T:

@@ -16,8 +16,18 @@ from durably.effects import LuaEffect
 from durably.keys import check_id, check_key, check_namespace, pass_key, workflow_key
 from durably.lua import splice
 from durably.queue_scripts import server_time
-from durably.records import Stored, decode, encode, in_order, parse_stored
-from durably.signals import EffectResultError, EffectTorn, Fenced
+from durably.records import (
+    MAX_BYTES,
+    Encoding,
+    Stored,
+    as_text,
+    carry,
+    check_max_bytes,
+    decode,
+    in_order,
+    is_bytes,
+    parse_stored,
+)
 from durably.values import BUDGET, LEASE, Entry, Pass, Recorded, Written
 
 from durably_redis_sync._client import (
@@ -44,10 +54,10 @@ def _script() -> Script:
 class RedisCheckpointer:
     """Checkpoints in Redis.
 
-    `redis` must be built with `decode_responses=True`. `namespace` (text without braces) keeps the keys apart from
+    `redis` must be built with `decode_responses=True` (either way if the codec gives bytes). `namespace` (text without braces) keeps the keys apart from
     what else is in the database. `ttl` is how long records live after the last write: it must exceed the longest
     wait of any workflow here. `codec` says how values are recorded, and every process that shares the namespace must
-    use the same. Raises `ValueError` or `TypeError` for what does not fit.
+    use the same. `max_bytes`: how large one encoded value may be (`None`: any size). Raises `ValueError` or `TypeError` for what does not fit.
 
     A write returns when the server has accepted it; what the server then loses is up to its own settings.
     """
@@ -55,7 +65,7 @@ class RedisCheckpointer:
     redis: Redis
     namespace: str = "workflow"
     ttl: timedelta = timedelta(days=1)
-    codec: CheckpointCodec[str] = JSON
+    codec: CheckpointCodec[Any] = JSON
     take: Script = _script()
     stretch: Script = _script()
     still_here: Script = _script()
@@ -66,9 +76,13 @@ class RedisCheckpointer:
     hand_back: Script = _script()
     transactions: dict[str, Script] = field(default_factory=dict, init=False, repr=False, compare=False)
     guard: Guard = field(default_factory=Guard, init=False, repr=False, compare=False)
+    max_bytes: int | None = field(default=MAX_BYTES, kw_only=True)
+    raw: bool = field(default=False, init=False, repr=False, compare=False)
 
     def __post_init__(self) -> None:
-        check_client(self.redis)
+        self.raw = is_bytes(self.codec)
+        check_client(self.redis, text=not self.raw)
+        check_max_bytes(self.max_bytes)
         check_namespace(self.namespace)
         check_duration("ttl", self.ttl)
         self.take = register(self.redis, scripts.TAKE)
@@ -103,7 +117,12 @@ class RedisCheckpointer:
 
     @property
     def _kind(self) -> str:
-        return str(getattr(self.codec, "kind", ""))
+        return str(getattr(self.codec, "kind", "bytes" if self.raw else "text"))
+
+    def _decoded(self, workflow: str, key: str, encoding: Encoding) -> object:
+        if not self.raw:
+            encoding = as_text(workflow, key, encoding, self.codec)
+        return decode(self.codec, workflow, key, encoding)
 
     def _fields(self, workflow: str, answer: Callable[[list[tuple[str, Stored]]], T]) -> Call:
         check_id(workflow)
@@ -111,7 +130,7 @@ class RedisCheckpointer:
         def in_turn(fields: dict[str, str]) -> T:
             return answer(in_order(workflow, fields))
 
-        return Call(self.redis, ("HGETALL", self.hash_key(workflow)), in_turn)
+        return Call(self.redis, ("HGETALL", self.hash_key(workflow)), in_turn, raw=self.raw)
 
     def load(self, workflow: str) -> dict[str, object]:
         """Every recorded step, in the order of first recording. Raises `Undecodable` naming a step it cannot read."""
@@ -122,7 +141,7 @@ class RedisCheckpointer:
         """`load` as a call, to be sent with others by `together`."""
 
         def answer(stored: list[tuple[str, Stored]]) -> dict[str, object]:
-            return {key: decode(self.codec, workflow, key, one.encoding) for key, one in stored}
+            return {key: self._decoded(workflow, key, one.encoding) for key, one in stored}
 
         return self._fields(workflow, answer)
 
@@ -131,8 +150,7 @@ class RedisCheckpointer:
 
         def answer(stored: list[tuple[str, Stored]]) -> dict[str, Written]:
             return {
-                key: Written(decode(self.codec, workflow, key, one.encoding), one.written)
-                for key, one in stored
+                key: Written(self._decoded(workflow, key, one.encoding), one.written) for key, one in stored
             }
 
         written: dict[str, Written] = send(self._fields(workflow, answer))
@@ -196,21 +214,24 @@ class RedisCheckpointer:
     def record(self, holder: Pass, key: str, value: object) -> Recorded:
         """Record a step, once. Raises `Fenced` if the claim is lost, `Unencodable` for a value that cannot be kept."""
         check_key(key)
-        encoding = encode(self.codec, holder.workflow, key, value)
-        back = decode(self.codec, holder.workflow, key, encoding)
+        workflow = holder.workflow
+        encoding, back = carry(self.codec, workflow, key, value, self.max_bytes)
+
+        def answer(stored: Any) -> Recorded:
+            if stored is None:
+                return Recorded(back, True)
+            earlier = parse_stored(workflow, key, stored).encoding
+            if earlier == encoding:
+                return Recorded(back, True)
+            return Recorded(self._decoded(workflow, key, earlier), False)
+
         keys, args = scripts.write(self.namespace, holder, key, encoding, self._ttl)
         try:
-            stored = self.write(keys, args)
+            recorded: Recorded = send(self.write.call(keys, args, answer, raw=self.raw))
         except ResponseError as error:
-            if scripts.refusal(str(error))[0] == "FENCED":
-                raise Fenced(holder.workflow) from None
-            raise
-        if stored is None:
-            return Recorded(back, True)
-        earlier = parse_stored(holder.workflow, key, stored).encoding
-        if earlier == encoding:
-            return Recorded(back, True)
-        return Recorded(decode(self.codec, holder.workflow, key, earlier), False)
+            ours = scripts.refused(str(error), workflow, key)
+            raise error if ours is None else ours from None
+        return recorded
 
     def transact(self, holder: Pass, key: str, effect: LuaEffect) -> object:
         """Run `effect` in the server and record its result, in one step, at most once over all passes.
@@ -225,22 +246,18 @@ class RedisCheckpointer:
         keys, args = scripts.transact(
             self.namespace, holder, key, self._ttl, self._kind, effect.keys, effect.args
         )
+
+        def answer(reply: Any) -> object:
+            before, text = reply
+            encoding = parse_stored(holder.workflow, key, text).encoding if before else text
+            return self._decoded(holder.workflow, key, encoding)
+
         run = self.transaction(effect.source)
         try:
-            before, text = run(keys, args)
+            return send(run.call(keys, args, answer, raw=self.raw))
         except ResponseError as error:
-            code, message = scripts.refusal(str(error))
-            if code == "FENCED":
-                raise Fenced(holder.workflow) from None
-            if code == "TORN":
-                raise EffectTorn(holder.workflow, key, message) from None
-            if code == "NOTTEXT":
-                raise EffectResultError(
-                    f"step {key!r} of workflow {holder.workflow!r}: {message}; return the result's encoding"
-                ) from None
-            raise
-        encoding = parse_stored(holder.workflow, key, text).encoding if before else text
-        return decode(self.codec, holder.workflow, key, encoding)
+            ours = scripts.refused(str(error), holder.workflow, key)
+            raise error if ours is None else ours from None
 
     def clear_torn(self, workflow: str, key: str) -> bool:
         """Let a torn step run again, once an operator has put right what it left; whether it was torn."""
@@ -254,21 +271,27 @@ class RedisCheckpointer:
         """Record a value that the workflow waits for at `key`; returns what is recorded now: the first one stands."""
         check_id(workflow)
         check_key(key)
-        encoding = encode(self.codec, workflow, key, value)
-        back = decode(self.codec, workflow, key, encoding)
-        keys, args = scripts.offer(self.namespace, workflow, key, encoding, self._ttl)
-        stored = self.offer(keys, args)
-        if stored is None:
-            return back
-        return decode(self.codec, workflow, key, parse_stored(workflow, key, stored).encoding)
+        encoding, back = carry(self.codec, workflow, key, value, self.max_bytes)
 
-    def append(self, workflow: str, value: object) -> Entry:
+        def answer(stored: Any) -> object:
+            if stored is None:
+                return back
+            return self._decoded(workflow, key, parse_stored(workflow, key, stored).encoding)
+
+        keys, args = scripts.offer(self.namespace, workflow, key, encoding, self._ttl)
+        return send(self.offer.call(keys, args, answer, raw=self.raw))
+
+    def append(self, workflow: str, value: object) -> Entry[object]:
         """File a message in the workflow's inbox."""
         check_id(workflow)
-        encoding = encode(self.codec, workflow, "inbox", value)
-        back = decode(self.codec, workflow, "inbox", encoding)
+        encoding, back = carry(self.codec, workflow, "inbox", value, self.max_bytes)
+
+        def answer(key: Any) -> Entry[object]:
+            return Entry(key if isinstance(key, str) else key.decode(), back)
+
         keys, args = scripts.file_away(self.namespace, workflow, encoding, self._ttl, uuid4().hex)
-        return Entry(str(self.file_away(keys, args)), back)
+        entry: Entry[object] = send(self.file_away.call(keys, args, answer))
+        return entry
 
     def discard(self, workflow: str) -> int:
         """Remove every record, and fence a pass in flight; returns how many records there were."""

@@ -31,7 +31,7 @@ class SplitDurable(Generic[Effect]):
         self.scheduler.make_ready(workflow)
         return stands
 
-    def deliver(self, workflow: str, value: object) -> Entry:
+    def deliver(self, workflow: str, value: object) -> Entry[object]:
         """Append a message and ask for a pass."""
         entry = self.checkpointer.append(workflow, value)
         self.scheduler.make_ready(workflow)

@@ -8,7 +8,7 @@ from contextlib import closing
 from dataclasses import dataclass, field
 from typing import Any, Generic, Protocol, TypeVar, cast
 
-from durably.records import decode, encode
+from durably.records import carry
 from durably.signals import Unencodable
 from durably.values import Pass
 from durably.wiring import Unsurvivable, WiringError, check_wiring, survives
@@ -163,11 +163,7 @@ def _recorded(checkpointer: Checkpointer[Any], holder: Pass, name: str, result: 
     codec = getattr(checkpointer, "codec", None)
     try:
         if codec is not None:
-            _check_survives(
-                name,
-                result,
-                decode(codec, holder.workflow, name, encode(codec, holder.workflow, name, result)),
-            )
+            _check_survives(name, result, carry(codec, holder.workflow, name, result, None)[1])
         recorded = checkpointer.record(holder, name, result)
     except Unencodable as error:
         raise Unsurvivable(f"the result of node {name!r} cannot be recorded: {error}") from error

@@ -69,7 +69,7 @@ class Checkpointer(Protocol[Effect_contra]):
         """Record a value that a workflow waits for, without a claim; returns what is recorded now."""
         ...
 
-    def append(self, workflow: str, value: object) -> Entry:
+    def append(self, workflow: str, value: object) -> Entry[object]:
         """File a message, without a claim. Keys sort in the order of appending, and none is used twice."""
         ...
 
@@ -150,7 +150,7 @@ class Durable(Protocol[Effect_contra]):
         """Supply a value and ask for a pass; returns what is recorded now."""
         ...
 
-    def deliver(self, workflow: str, value: object) -> Entry:
+    def deliver(self, workflow: str, value: object) -> Entry[object]:
         """Append a message and ask for a pass."""
         ...
 

@@ -9,11 +9,12 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from datetime import datetime, timedelta
+from typing import Any
 
 from durably.codec import JSON, CheckpointCodec
 from durably.durations import check_duration
 from durably.keys import check_id, check_key
-from durably.records import decode, encode
+from durably.records import MAX_BYTES, Encoding, carry, check_max_bytes, decode
 from durably.signals import EffectTorn, Fenced
 from durably.values import BUDGET, LEASE, Entry, Pass, Recorded, Written, inbox_key, now_utc
 
@@ -33,7 +34,7 @@ class _Claim:
 
 @dataclass
 class _Workflow:
-    records: dict[str, tuple[str, datetime]] = field(default_factory=dict)
+    records: dict[str, tuple[Encoding, datetime]] = field(default_factory=dict)
     claim: _Claim | None = None
     running: set[str] = field(default_factory=set)
     torn: dict[str, str] = field(default_factory=dict)
@@ -43,18 +44,22 @@ class _Workflow:
 class MemoryCheckpointer:
     """Checkpoints in this process.
 
-    `codec`: as for the Redis store. `now`: the clock (aware). The effect of a `transact` is a call without arguments.
+    `codec`, `max_bytes`: as for the Redis store. `now`: the clock (aware). The effect of a `transact` is a call without arguments.
     """
 
-    codec: CheckpointCodec[str] = JSON
+    codec: CheckpointCodec[Any] = JSON
     now: Callable[[], datetime] = now_utc
+    max_bytes: int | None = field(default=MAX_BYTES, kw_only=True)
     _workflows: dict[str, _Workflow] = field(default_factory=dict, init=False, repr=False)
     _guard: Guard = field(default_factory=Guard, init=False, repr=False, compare=False)
+
+    def __post_init__(self) -> None:
+        check_max_bytes(self.max_bytes)
 
     def _of(self, workflow: str) -> _Workflow:
         return self._workflows.setdefault(workflow, _Workflow())
 
-    def _known(self, workflow: str) -> list[tuple[str, str, datetime]]:
+    def _known(self, workflow: str) -> list[tuple[str, Encoding, datetime]]:
         check_id(workflow)
         with self._guard:
             known = self._workflows.get(workflow)
@@ -124,7 +129,7 @@ class MemoryCheckpointer:
             if held is not None and held.token == holder.token:
                 held.released = True
 
-    def _write(self, one: _Workflow, held: _Claim | None, key: str, text: str) -> str:
+    def _write(self, one: _Workflow, held: _Claim | None, key: str, text: Encoding) -> Encoding:
         """Under the guard: record unless there is a record; what is recorded now."""
         if key in one.records:
             return one.records[key][0]
@@ -137,8 +142,7 @@ class MemoryCheckpointer:
     def record(self, holder: Pass, key: str, value: object) -> Recorded:
         """Record a step, once. Raises `Fenced` if the claim is lost, `Unencodable` for a value that cannot be kept."""
         check_key(key)
-        text = encode(self.codec, holder.workflow, key, value)
-        back = decode(self.codec, holder.workflow, key, text)
+        text, back = carry(self.codec, holder.workflow, key, value, self.max_bytes)
         with self._guard:
             held = self._held(holder)
             if held is None:
@@ -178,8 +182,7 @@ class MemoryCheckpointer:
                 problem = None
                 raise
             try:
-                text = encode(self.codec, holder.workflow, key, result)
-                back = decode(self.codec, holder.workflow, key, text)
+                text, back = carry(self.codec, holder.workflow, key, result, self.max_bytes)
             except (TypeError, ValueError) as error:
                 problem = str(error)
                 raise EffectTorn(holder.workflow, key, problem) from error
@@ -202,17 +205,15 @@ class MemoryCheckpointer:
         """Record a value that the workflow waits for at `key`; returns what is recorded now."""
         check_id(workflow)
         check_key(key)
-        text = encode(self.codec, workflow, key, value)
-        back = decode(self.codec, workflow, key, text)
+        text, back = carry(self.codec, workflow, key, value, self.max_bytes)
         with self._guard:
             stands = self._write(self._of(workflow), None, key, text)
         return back if stands == text else decode(self.codec, workflow, key, stands)
 
-    def append(self, workflow: str, value: object) -> Entry:
+    def append(self, workflow: str, value: object) -> Entry[object]:
         """File a message in the workflow's inbox."""
         check_id(workflow)
-        text = encode(self.codec, workflow, "inbox", value)
-        back = decode(self.codec, workflow, "inbox", text)
+        text, back = carry(self.codec, workflow, "inbox", value, self.max_bytes)
         with self._guard:
             one = self._of(workflow)
             key = inbox_key(len(one.records))

@@ -12,9 +12,10 @@ from durably.outcomes import Outcome
 from durably.signals import Fenced, InputNeeded, MessageNeeded, ScheduledWakeup, Suspended, Swallowed
 from durably.values import Blocked, Completed, Pass, Sleeping, now_utc
 
-from durably_redis_sync._concurrency import CANCELLED, Returning, sleep
+from durably_redis_sync._concurrency import CANCELLED, Returning, called, sleep
+from durably_redis_sync.extending import Extend, extending
 from durably_redis_sync.interfaces import Checkpointer
-from durably_redis_sync.run import Extend, Run, extending
+from durably_redis_sync.run import Run
 from durably_redis_sync.together import read_pass
 
 T = TypeVar("T")
@@ -51,7 +52,7 @@ def resume(
 def finish(run: Run, body: Body[T]) -> Outcome[T]:
     """Call `body` with `run`, as `resume` does."""
     try:
-        value = body(run)
+        value = called(lambda: body(run), "a body")
     except LEAVING:
         run.end()
         raise

@@ -13,7 +13,7 @@ end
 --
 -- A call that is sent twice finds the record, or the mark, of the first.
 -- KEYS[1] the records' hash  KEYS[2] the claim's hash  KEYS[3..] the effect's keys
--- ARGV[1] step  ARGV[2] token  ARGV[3] ttl, ms  ARGV[4] 'json' where the encoding is, else ''
+-- ARGV[1] step  ARGV[2] token  ARGV[3] ttl, ms  ARGV[4] the encoding's kind: json, msgpack, bytes, text
 -- ARGV[5..] the effect's arguments
 -- returns {0, encoding} when the effect ran; {1, what is recorded, with its prefix} when there was a record
 -- errors  FENCED when the claim is another's, or gone; TORN and a message; NOTTEXT and a message; the effect's own
@@ -72,7 +72,14 @@ elseif type(result) ~= 'string' then
   local kind = type(result)
   if kind == 'boolean' then kind = 'nil or ' .. tostring(result) end
   failure, code = 'the effect returned ' .. kind .. ', not text', 'NOTTEXT '
-elseif not is_utf8(result) then
+elseif ARGV[4] == 'msgpack' then
+  local fine, _, more = pcall(cmsgpack.unpack, result)
+  if fine and #result > 0 and more == nil then
+    result = '\193' .. result
+  else
+    failure, code = 'the effect returned what is no MessagePack (try cmsgpack.pack)', 'NOTTEXT '
+  end
+elseif ARGV[4] ~= 'bytes' and not is_utf8(result) then
   failure, code = 'the effect returned bytes that are no UTF-8 text', 'NOTTEXT '
 elseif ARGV[4] == 'json' and not pcall(cjson.decode, result) then
   failure, code = 'the effect returned text that is no JSON (try cjson.encode)', 'NOTTEXT '

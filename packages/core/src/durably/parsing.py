@@ -1,0 +1,38 @@
+"""What a pass does with a step's parse: plain values in, typed values out, errors that name the step."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+from durably.records import is_typed
+from durably.signals import Undecodable, Unencodable
+from durably.typed import TypedParse
+
+
+def parsed(codec: object, workflow: str, key: str, parse: Callable[[object], Any], recorded: object) -> Any:
+    """`recorded` through `parse`. Raises `Undecodable` naming the step, or what `parse` raises, with a note."""
+    if isinstance(parse, TypedParse) and is_typed(codec, key):
+        parse = parse.accept
+    try:
+        return parse(recorded)
+    except Undecodable as error:
+        raise Undecodable(f"step {key!r} of workflow {workflow!r} is {error}") from None
+    except Exception as error:
+        error.add_note(f"while parsing step {key!r} of workflow {workflow!r}")
+        raise
+
+
+def plain(codec: object, workflow: str, key: str, parse: Callable[[object], Any], value: object) -> object:
+    """What is recorded of a step's value: of a typed step what every codec carries, unless the codec is typed.
+
+    Raises `Unencodable` naming the step for a value that is not of the step's type.
+    """
+    if not isinstance(parse, TypedParse) or is_typed(codec, key):
+        return value
+    try:
+        return parse.plain(value)
+    except Unencodable as error:
+        raise Unencodable(
+            f"the value of step {key!r} in workflow {workflow!r} is not what its type says: {error}"
+        ) from None

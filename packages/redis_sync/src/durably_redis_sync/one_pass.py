@@ -1,0 +1,196 @@
+# Generated from packages/redis_async/src/durably_redis_async/one_pass.py by twin.py. Edit that file.
+"""One pass for one delivery: claim, run, give back, answer last."""
+
+from __future__ import annotations
+
+import logging
+import time
+from collections.abc import Callable
+from datetime import datetime, timedelta
+from typing import Any
+
+from durably.outcomes import Outcome
+from durably.signals import Fenced
+from durably.values import Delivery, Pass, Sleeping, now_utc
+
+from durably_redis_sync._concurrency import shielded
+from durably_redis_sync.extending import extending
+from durably_redis_sync.interfaces import Durable
+from durably_redis_sync.keeper import Held, Keeper
+from durably_redis_sync.resume import LEAVING, Body, finish, settle
+from durably_redis_sync.run import Run
+from durably_redis_sync.together import Opening, close_pass, open_pass
+
+_log = logging.getLogger("durably.worker")
+
+
+class OnePass:
+    """What happens to one delivery."""
+
+    def __init__(
+        self,
+        durable: Durable[Any],
+        body: Body[object],
+        keeper: Keeper,
+        lease: timedelta,
+        budget: timedelta,
+        contended: timedelta,
+        now: Callable[[], datetime],
+    ) -> None:
+        self.durable = durable
+        self.body = body
+        self.keeper = keeper
+        self.lease = lease
+        self.budget = budget
+        self.contended = contended
+        self.now = now
+
+    def run(self, delivery: Delivery) -> None:
+        """Claim, run, give back, answer; whatever goes wrong with this workflow is logged and goes no further."""
+        workflow = delivery.workflow
+        try:
+            self.pass_for(delivery)
+        except LEAVING:
+            raise
+        except Fenced:
+            _log.info("workflow %r was taken over by another pass", workflow)
+        except BaseException:
+            _log.exception("a pass over workflow %r failed; it is taken again after its lease", workflow)
+
+    def pass_for(self, delivery: Delivery) -> Outcome[object] | None:
+        """One pass. Its outcome, or `None` when there was none; raises what went wrong with it."""
+        since = time.monotonic()
+        opened: list[Opening] = []
+
+        def claim() -> None:
+            opened.append(open_pass(self.durable, delivery, self.budget, self.lease))
+
+        try:
+            shielded(claim)
+        except LEAVING:
+            for opening in opened:
+                if opening.holder is not None:
+                    shielded(self._release, opening.holder)
+            raise
+        opening = opened[0]
+        if opening.holder is None:
+            now = self._clock(opening)
+            self.durable.scheduler.wake_at(delivery, now() + self.contended)
+        elif opening.failure is not None or not opening.stands:
+            self._release(opening.holder)
+            if opening.failure is not None:
+                raise opening.failure
+            _log.info("the wakeup of workflow %r was cancelled before its pass began", delivery.workflow)
+        else:
+            return self._hold(opening.holder, delivery, opening, since)
+        return None
+
+    def leave(self, held: Held) -> None:
+        """Give a pass up: refuse its steps, let the writes under way end, and let others take its wakeup at once."""
+        held.leaving = True
+        held.stop("the worker leaves")
+        settle(held.run)
+        self._give_back(held)
+
+    def _clock(self, opening: Opening) -> Callable[[], datetime]:
+        return opening.clock if opening.clock is not None and self.now is now_utc else self.now
+
+    def _hold(
+        self, holder: Pass, delivery: Delivery, opening: Opening, since: float
+    ) -> Outcome[object] | None:
+        outcomes: list[Outcome[object]] = []
+        failures: list[BaseException] = []
+        run = Run(holder, self.durable.checkpointer, opening.recorded, self._extend, self._clock(opening))
+        held = self.keeper.hold(holder, delivery, run, self.budget, since)
+        if held is None:
+            self._close(holder, delivery, run.now())
+            return None
+        run.extend = self._extending(held)
+        over = False
+        try:
+            held.work.run(_finish, run, self.body, outcomes, failures)
+            over = bool(outcomes) and held.why is None
+        finally:
+            if not over:
+                shielded(self._give_back, held)
+        if over:
+            self._answer(held, outcomes[0])
+            return outcomes[0]
+        if held.why is None and failures:
+            raise failures[0]
+        if held.why is not None:
+            raise Fenced(holder.workflow)
+        _log.warning(
+            "the body of workflow %r cancelled itself; it is taken again after its lease", holder.workflow
+        )
+        return None
+
+    def _give_back(self, held: Held) -> None:
+        delivery = self.keeper.let_go(held)
+        if delivery is None:
+            return
+        if held.leaving:
+            self._close(held.holder, delivery, held.run.now())
+        else:
+            self._release(held.holder)
+
+    def _answer(self, held: Held, outcome: Outcome[object]) -> None:
+        wake_at = outcome.due if isinstance(outcome, Sleeping) else None
+
+        def close() -> None:
+            last = self.keeper.let_go(held)
+            if last is not None:
+                self._close(held.holder, last, wake_at)
+
+        shielded(close)
+
+    def _extend(self, holder: Pass, within: timedelta) -> bool:
+        return self.durable.checkpointer.extend(holder, within, self.lease)
+
+    def _extending(self, held: Held) -> Callable[[Pass, timedelta], Any]:
+        asks = extending(self.durable.checkpointer, self.budget, self.lease, self.now)
+
+        def extend(holder: Pass, within: timedelta) -> bool:
+            asked = time.monotonic()
+            if not asks(holder, within):
+                return False
+            held.budget_ends = max(held.budget_ends, asked + within.total_seconds())
+            return True
+
+        return extend
+
+    def _close(self, holder: Pass, delivery: Delivery, wake_at: datetime | None) -> None:
+        released, answered = close_pass(self.durable, holder, delivery, wake_at)
+        if released is not None:
+            _log.warning(
+                "the claim on workflow %r could not be given back, it lapses by itself: %r",
+                holder.workflow,
+                released,
+            )
+        if answered is not None:
+            _log.warning(
+                "the wakeup of workflow %r could not be answered for, it is taken again after its lease: %r",
+                holder.workflow,
+                answered,
+            )
+
+    def _release(self, holder: Pass) -> None:
+        try:
+            self.durable.checkpointer.release(holder)
+        except Exception as error:
+            _log.warning(
+                "the claim on workflow %r could not be given back, it lapses by itself: %r",
+                holder.workflow,
+                error,
+            )
+
+
+def _finish(
+    run: Run, body: Body[object], outcomes: list[Outcome[object]], failures: list[BaseException]
+) -> None:
+    try:
+        outcomes.append(finish(run, body))
+    except LEAVING:
+        raise
+    except BaseException as error:
+        failures.append(error)
