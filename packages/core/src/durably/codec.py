@@ -3,13 +3,12 @@
 from __future__ import annotations
 
 import json
-from typing import Any, Protocol, TypeVar, runtime_checkable
+from typing import Protocol, TypeVar, runtime_checkable
 
 from durably.exact import advice, came_back_untyped, describe, difference, trouble
 from durably.signals import Unencodable
 
 Encoded = TypeVar("Encoded")
-Encoded_co = TypeVar("Encoded_co", covariant=True)
 
 
 @runtime_checkable
@@ -17,7 +16,9 @@ class CheckpointCodec(Protocol[Encoded]):
     """A pair of promises: `decode(encode(v))` is `v`, and equal values have identical encodings.
 
     The second one decides ties: two passes that came to the same value have both won. `Encoded` is `str` or `bytes`.
-    `durably.testing.check_codec` tries a codec of your own on values of your own.
+    `durably.testing.check_codec` tries a codec of your own on values of your own. Two methods more are used where a
+    codec has them: `carry(value)` gives an encoding and what it decodes to at once, and `for_step(key)` gives the
+    codec of one step.
     """
 
     def encode(self, value: object) -> Encoded:
@@ -26,24 +27,6 @@ class CheckpointCodec(Protocol[Encoded]):
 
     def decode(self, encoded: Encoded) -> object:
         """The value of `encoded`. Raises `ValueError` if that is no encoding of this codec."""
-        ...
-
-
-@runtime_checkable
-class Carries(Protocol[Encoded_co]):
-    """A codec that gives an encoding and what it decodes to at once, having compared the two."""
-
-    def carry(self, value: object) -> tuple[Encoded_co, object]:
-        """The encoding of `value`, and the value that it gives back."""
-        ...
-
-
-@runtime_checkable
-class KnowsSteps(Protocol):
-    """A codec that carries some steps in a way of their own."""
-
-    def for_step(self, key: str) -> CheckpointCodec[Any]:
-        """The codec of the step `key`."""
         ...
 
 

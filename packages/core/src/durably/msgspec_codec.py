@@ -2,15 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from datetime import datetime
-from typing import Any, Generic, TypeVar
+from typing import Any, ClassVar, Generic, TypeVar
 
 import msgspec
 
 from durably.codec import no_form, refuse
-from durably.exact import came_back, came_back_untyped
+from durably.exact import came_back_untyped, difference
 from durably.signals import Unencodable
+from durably.type_check import exactly
 
 Encoded = TypeVar("Encoded", str, bytes)
 
@@ -21,11 +22,15 @@ MARK = b"\xc1"
 
 
 class _Codec(Generic[Encoded]):
+    _loses: ClassVar[frozenset[Any]] = frozenset()
+
     def __init__(
         self, type: Any = Any, *, steps: Mapping[str, Any] | None = None, trusted: bool = False
     ) -> None:
         self.type = type
         self.trusted = trusted
+        found = None if type is Any else exactly(type)
+        self._exactly = None if found is None or self._loses & found[1] else found[0]
         self.steps: dict[str, Any] = {
             key: self.__class__(one, trusted=trusted) for key, one in (steps or {}).items()
         }
@@ -48,10 +53,10 @@ class _Codec(Generic[Encoded]):
         try:
             encoded = self._dump(value)
             back = self._load(encoded)
-            if not (self.trusted or self._same(value, back)):
+            if not (self.trusted or self._same(value, back, encoded)):
                 encoded = self._dump_plainly(value)
                 back = self._load(encoded)
-                if not self._same(value, back):
+                if difference(value, back) is not None:
                     raise refuse(self, value, back)
         except Unencodable:
             raise
@@ -59,8 +64,26 @@ class _Codec(Generic[Encoded]):
             raise no_form(self, value, error) from None
         return encoded, back
 
-    def _same(self, value: object, back: object) -> bool:
-        return came_back_untyped(value, back) if self.type is Any else came_back(value, back)
+    def decode_many(self, encoded: Sequence[Encoded]) -> list[object]:
+        """The values of many encodings at once. Raises `TypeError` for a typed codec, `ValueError` if one is none."""
+        if self.type is not Any or self.steps:
+            raise TypeError("values of several types are decoded one by one")
+        values: Any = self._load_many(encoded)
+        if len(values) != len(encoded):
+            raise ValueError("one of them is no encoding of one value")
+        made: list[object] = values
+        return made
+
+    def _load_many(self, encoded: Sequence[Encoded]) -> object:
+        raise NotImplementedError
+
+    def _same(self, value: object, back: object, encoded: Encoded) -> bool:
+        if self.type is Any:
+            return came_back_untyped(value, back)
+        if self._exactly is None:
+            return difference(value, back) is None
+        # equal, exactly of the type, and encoded alike: offsets, digits and signs are in the encoding
+        return bool(value == back) and self._exactly(value) and self._dump(back) == encoded
 
     def _dump_plainly(self, value: object) -> Encoded:
         return self._dump(value)
@@ -108,6 +131,9 @@ class MsgspecCodec(_Codec[str]):
         back: object = self._decoder.decode(encoded)
         return back
 
+    def _load_many(self, encoded: Sequence[str]) -> object:
+        return self._load(f"[{','.join(encoded)}]")
+
 
 class MsgpackCodec(_Codec[bytes]):
     """MessagePack bytes: compact. Carries bytes, too; otherwise as `MsgspecCodec`, with integers of 64 bits.
@@ -116,6 +142,7 @@ class MsgpackCodec(_Codec[bytes]):
     """
 
     kind = "msgpack"
+    _loses = frozenset({datetime})  # the format's own form of a moment has no offset
 
     def __init__(
         self, type: Any = Any, *, steps: Mapping[str, Any] | None = None, trusted: bool = False
@@ -143,3 +170,9 @@ class MsgpackCodec(_Codec[bytes]):
             raise ValueError("it was not written by MsgpackCodec")
         back: object = self._decoder.decode(memoryview(encoded)[1:])
         return back
+
+    def _load_many(self, encoded: Sequence[bytes]) -> object:
+        if not all(one[:1] == MARK for one in encoded):
+            raise ValueError("one of them was not written by MsgpackCodec")
+        head = MARK + b"\xdd" + len(encoded).to_bytes(4, "big")
+        return self._load(head + b"".join([one[1:] for one in encoded]))

@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from dataclasses import dataclass
+from collections.abc import Mapping, Sequence
 from datetime import datetime, timedelta, timezone
 from typing import Any
 
-from durably.codec import Carries, CheckpointCodec, KnowsSteps
+from durably.codec import CheckpointCodec
 from durably.msgspec_codec import MARK
 from durably.signals import Undecodable, Unencodable
 
@@ -19,44 +18,45 @@ MAX_BYTES = 1 << 20
 Encoding = str | bytes
 
 
-@dataclass(frozen=True, slots=True)
-class Stored:
-    """One hash field, taken apart. `at` is the server's time of the write, in ms."""
-
-    position: int
-    at: int
-    encoding: Encoding
-
-    @property
-    def written(self) -> datetime:
-        """The time of the write, aware, UTC."""
-        return _EPOCH + timedelta(milliseconds=self.at)
+Row = tuple[str, Encoding, Encoding]
+"""One record taken apart: step, the server's time of the write in ms (as digits), encoding."""
 
 
-def parse_stored(workflow: str, key: str, field: Encoding) -> Stored:
-    """Take a field apart, or raise `Undecodable` naming workflow and step."""
-    if isinstance(field, str):
-        position, _, rest = field.partition(":")
-        at, colon, encoding = rest.partition(":")
-        if colon and position.isdecimal() and at.isdecimal():
-            return Stored(int(position), int(at), encoding)
-    else:
-        head, _, tail = field.partition(b":")
-        when, mark, raw = tail.partition(b":")
-        if mark and head.isdigit() and when.isdigit():
-            return Stored(int(head), int(when), raw)
+def moment(at: Encoding) -> datetime:
+    """The server's time of a write, aware, UTC."""
+    return _EPOCH + timedelta(milliseconds=int(at))
+
+
+def encoding_of(workflow: str, key: str, field: Encoding) -> Encoding:
+    """The encoding in one field, or `Undecodable` naming workflow and step."""
+    encoding: Encoding = _taken_apart(workflow, key, field)[3]
+    return encoding
+
+
+def _taken_apart(workflow: str, key: str, field: Encoding) -> tuple[int, Any, str, Any]:
+    parts: Any = field.split(":", 2) if isinstance(field, str) else field.split(b":", 2)
+    if len(parts) == 3 and parts[0].isdigit() and parts[1].isdigit():
+        return int(parts[0]), parts[1], key, parts[2]
     raise Undecodable(f"step {key!r} of workflow {workflow!r} holds no record: {field[:80]!r}")
 
 
-def in_order(workflow: str, fields: Mapping[Any, Any]) -> list[tuple[str, Stored]]:
-    """All fields of a workflow, in the order in which they were first recorded."""
-    parsed = [(name, parse_stored(workflow, name, field)) for name, field in _named(fields)]
-    parsed.sort(key=lambda one: (one[1].position, one[1].at))
-    return parsed
-
-
-def _named(fields: Mapping[Any, Any]) -> list[tuple[str, Encoding]]:
-    return [(key if isinstance(key, str) else key.decode(), field) for key, field in fields.items()]
+def in_order(workflow: str, fields: Mapping[Any, Any]) -> list[Row]:
+    """All records of a workflow, in the order in which they were first recorded."""
+    rows: list[Any] = [None] * len(fields)
+    raw = isinstance(next(iter(fields), ""), bytes)
+    colon: Any = b":" if raw else ":"
+    try:
+        for key, field in fields.items():  # positions run from 0 without a gap, as a rule: no need to sort
+            position, at, encoding = field.split(colon, 2)
+            rows[int(position)] = (key.decode() if raw else key, at, encoding)
+    except (TypeError, ValueError, IndexError):
+        rows[:1] = [None]
+    if None in rows:
+        named = [(key if isinstance(key, str) else key.decode(), field) for key, field in fields.items()]
+        apart = [_taken_apart(workflow, key, field) for key, field in named]
+        apart.sort(key=lambda one: (one[0], int(one[1])))
+        rows = [(key, at, encoding) for _, at, key, encoding in apart]
+    return rows
 
 
 def check_max_bytes(most: int | None) -> int | None:
@@ -75,12 +75,12 @@ def is_typed(codec: object, key: str) -> bool:
     """Whether a codec has a type of its own for a step's value."""
     if codec is None:
         return False
-    one: Any = codec.for_step(key) if isinstance(codec, KnowsSteps) else codec
-    return getattr(one, "type", Any) is not Any
+    return getattr(_for_step(codec, key), "type", Any) is not Any
 
 
-def _for_step(codec: CheckpointCodec[Any], key: str) -> CheckpointCodec[Any]:
-    return codec.for_step(key) if isinstance(codec, KnowsSteps) else codec
+def _for_step(codec: Any, key: str) -> Any:
+    own = getattr(codec, "for_step", None)
+    return codec if own is None else own(key)
 
 
 def carry(
@@ -93,8 +93,9 @@ def carry(
     one = _for_step(codec, key)
     where = f"the value of step {key!r} in workflow {workflow!r}"
     try:
-        if isinstance(one, Carries):
-            encoding, back = one.carry(value)
+        both = getattr(one, "carry", None)
+        if both is not None:
+            encoding, back = both(value)
         else:
             encoding = one.encode(value)
             back = one.decode(encoding)
@@ -126,6 +127,30 @@ def decode(codec: CheckpointCodec[Any], workflow: str, key: str, encoding: Encod
             f"the record of step {key!r} in workflow {workflow!r} cannot be read with {one!r}: "
             f"{_written_with(encoding)}{error}: {encoding[:80]!r}"
         ) from error
+
+
+def decode_all(
+    codec: CheckpointCodec[Any], workflow: str, rows: Sequence[Row], raw: bool
+) -> dict[str, object]:
+    """Every record's value by step, in order; all at once where the codec can. `raw`: the codec takes bytes."""
+    many = getattr(codec, "decode_many", None)
+    if many is not None:
+        try:
+            values: list[object] = many([row[2] for row in rows])
+        except (TypeError, ValueError, RecursionError):
+            pass  # one by one, to say which it is
+        else:
+            return {row[0]: value for row, value in zip(rows, values, strict=True)}
+    return {key: decode_field(codec, workflow, key, encoding, raw) for key, _, encoding in rows}
+
+
+def decode_field(
+    codec: CheckpointCodec[Any], workflow: str, key: str, encoding: Encoding, raw: bool
+) -> object:
+    """One record's value. `raw`: the codec takes bytes. Raises `Undecodable` naming workflow and step."""
+    if not raw:
+        encoding = as_text(workflow, key, encoding, codec)
+    return decode(codec, workflow, key, encoding)
 
 
 def as_text(workflow: str, key: str, encoding: Encoding, codec: CheckpointCodec[Any]) -> str:

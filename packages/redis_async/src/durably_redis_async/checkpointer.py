@@ -18,14 +18,15 @@ from durably.queue_scripts import server_time
 from durably.records import (
     MAX_BYTES,
     Encoding,
-    Stored,
-    as_text,
+    Row,
     carry,
     check_max_bytes,
-    decode,
+    decode_all,
+    decode_field,
+    encoding_of,
     in_order,
     is_bytes,
-    parse_stored,
+    moment,
 )
 from durably.values import BUDGET, LEASE, Entry, Pass, Recorded, Written
 
@@ -118,12 +119,10 @@ class RedisCheckpointer:
     def _kind(self) -> str:
         return str(getattr(self.codec, "kind", "bytes" if self.raw else "text"))
 
-    def _decoded(self, workflow: str, key: str, encoding: Encoding) -> object:
-        if not self.raw:
-            encoding = as_text(workflow, key, encoding, self.codec)
-        return decode(self.codec, workflow, key, encoding)
+    def _decoded(self, workflow: str, key: str, field: Encoding) -> object:
+        return decode_field(self.codec, workflow, key, encoding_of(workflow, key, field), self.raw)
 
-    def _fields(self, workflow: str, answer: Callable[[list[tuple[str, Stored]]], T]) -> Call:
+    def _fields(self, workflow: str, answer: Callable[[list[Row]], T]) -> Call:
         check_id(workflow)
 
         def in_turn(fields: dict[str, str]) -> T:
@@ -139,18 +138,17 @@ class RedisCheckpointer:
     def reading(self, workflow: str) -> Call:
         """`load` as a call, to be sent with others by `together`."""
 
-        def answer(stored: list[tuple[str, Stored]]) -> dict[str, object]:
-            return {key: self._decoded(workflow, key, one.encoding) for key, one in stored}
+        def answer(rows: list[Row]) -> dict[str, object]:
+            return decode_all(self.codec, workflow, rows, self.raw)
 
         return self._fields(workflow, answer)
 
     async def history(self, workflow: str) -> dict[str, Written]:
         """The same, with the server's time of each write."""
 
-        def answer(stored: list[tuple[str, Stored]]) -> dict[str, Written]:
-            return {
-                key: Written(self._decoded(workflow, key, one.encoding), one.written) for key, one in stored
-            }
+        def answer(rows: list[Row]) -> dict[str, Written]:
+            values = decode_all(self.codec, workflow, rows, self.raw)
+            return {key: Written(values[key], moment(at)) for key, at, _ in rows}
 
         written: dict[str, Written] = await send(self._fields(workflow, answer))
         return written
@@ -219,10 +217,9 @@ class RedisCheckpointer:
         def answer(stored: Any) -> Recorded:
             if stored is None:
                 return Recorded(back, True)
-            earlier = parse_stored(workflow, key, stored).encoding
-            if earlier == encoding:
+            if encoding_of(workflow, key, stored) == encoding:
                 return Recorded(back, True)
-            return Recorded(self._decoded(workflow, key, earlier), False)
+            return Recorded(self._decoded(workflow, key, stored), False)
 
         keys, args = scripts.write(self.namespace, holder, key, encoding, self._ttl)
         try:
@@ -248,8 +245,9 @@ class RedisCheckpointer:
 
         def answer(reply: Any) -> object:
             before, text = reply
-            encoding = parse_stored(holder.workflow, key, text).encoding if before else text
-            return self._decoded(holder.workflow, key, encoding)
+            if before:
+                return self._decoded(holder.workflow, key, text)
+            return decode_field(self.codec, holder.workflow, key, text, self.raw)
 
         run = self.transaction(effect.source)
         try:
@@ -275,7 +273,7 @@ class RedisCheckpointer:
         def answer(stored: Any) -> object:
             if stored is None:
                 return back
-            return self._decoded(workflow, key, parse_stored(workflow, key, stored).encoding)
+            return self._decoded(workflow, key, stored)
 
         keys, args = scripts.offer(self.namespace, workflow, key, encoding, self._ttl)
         return await send(self.offer.call(keys, args, answer, raw=self.raw))

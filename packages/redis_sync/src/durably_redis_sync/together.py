@@ -10,14 +10,13 @@ import time
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from datetime import datetime, timedelta
-from typing import Any, Protocol, runtime_checkable
+from typing import Any, Protocol
 
 from durably.values import Delivery, Pass
 
 from durably_redis_sync.interfaces import Checkpointer, Durable
 
 
-@runtime_checkable
 class SaysCalls(Protocol):
     """A store that can say what it does as calls, and send calls together, whoever said them."""
 
@@ -46,7 +45,6 @@ class SaysCalls(Protocol):
         ...
 
 
-@runtime_checkable
 class SaysAnswers(Protocol):
     """A queue that can say what it does with a delivery as calls."""
 
@@ -65,6 +63,19 @@ class SaysAnswers(Protocol):
     def answering(self, delivery: Delivery) -> Any:
         """`done` as a call."""
         ...
+
+
+_known: dict[tuple[object, object], bool] = {}
+
+
+def _says(one: object, protocol: Any) -> bool:
+    """Whether `one` has what `protocol` names; asked once per class."""
+    key = (type(one), protocol)
+    known = _known.get(key)
+    if known is None:
+        names = [name for name in vars(protocol) if not name.startswith("_")]
+        known = _known[key] = all(hasattr(one, name) for name in names)
+    return known
 
 
 @dataclass(frozen=True)
@@ -95,8 +106,10 @@ def open_pass(durable: Durable[Any], delivery: Delivery, budget: timedelta, leas
 
     An error after the claim stands in `failure`, so that the claim can be given back. Raises what `claim` raises.
     """
-    store, queue, workflow = durable.checkpointer, durable.scheduler, delivery.workflow
-    if not (isinstance(store, SaysCalls) and isinstance(queue, SaysAnswers)):
+    store: Any = durable.checkpointer
+    queue: Any = durable.scheduler
+    workflow = delivery.workflow
+    if not (_says(store, SaysCalls) and _says(queue, SaysAnswers)):
         holder = store.claim(workflow, budget, lease)
         if holder is None:
             return Opening(None, {}, True, None)
@@ -124,10 +137,11 @@ def read_pass(
     store: Checkpointer[Any], workflow: str
 ) -> tuple[dict[str, object], Callable[[], datetime] | None]:
     """A workflow's records, and the server's clock where the store can tell it."""
-    if not isinstance(store, SaysCalls):
+    if not _says(store, SaysCalls):
         return store.load(workflow), None
+    says: Any = store
     asked = time.monotonic()
-    recorded, at = store.together([store.reading(workflow), store.telling()])
+    recorded, at = says.together([says.reading(workflow), says.telling()])
     for answer in (recorded, at):
         if isinstance(answer, Exception):
             raise answer
@@ -139,8 +153,9 @@ def close_pass(
     durable: Durable[Any], holder: Pass, delivery: Delivery, wake_at: datetime | None
 ) -> tuple[Exception | None, Exception | None]:
     """Give the claim back, then answer for the delivery: with a wakeup, or for good. What went wrong with each."""
-    store, queue = durable.checkpointer, durable.scheduler
-    if isinstance(store, SaysCalls) and isinstance(queue, SaysAnswers):
+    store: Any = durable.checkpointer
+    queue: Any = durable.scheduler
+    if _says(store, SaysCalls) and _says(queue, SaysAnswers):
         answer = queue.answering(delivery) if wake_at is None else queue.suspending(delivery, wake_at)
         try:
             released, answered = store.together([store.releasing(holder), answer])
@@ -170,8 +185,9 @@ def renew_all(
 ) -> list[Delivery | Exception | None]:
     """Renew each claim with its delivery. Per pair: the delivery's name from now on, `None` if the claim is lost, or
     what went wrong."""
-    store, queue = durable.checkpointer, durable.scheduler
-    if not (isinstance(store, SaysCalls) and isinstance(queue, SaysAnswers)):
+    store: Any = durable.checkpointer
+    queue: Any = durable.scheduler
+    if not (_says(store, SaysCalls) and _says(queue, SaysAnswers)):
         return [_renew(durable, holder, delivery, lease) for holder, delivery in held]
     calls = [store.renewal(holder, lease) for holder, _ in held]
     calls += [queue.extension(delivery, lease) for _, delivery in held]
