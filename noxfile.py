@@ -26,6 +26,7 @@ TEST_TOOLS = [
     "pytest>=8",
     "pytest-asyncio>=1",
     "pytest-timeout",
+    "pytest-xdist",
     "hypothesis",
     "coverage[toml]",
     "pip",
@@ -34,6 +35,9 @@ TEST_TOOLS = [
     "pydantic",
     "zstandard",
 ]
+SIDE_BY_SIDE = ["-n", "4"]
+"""Tests wait more than they work: four processes, each with a server of its own."""
+
 LINT_TOOLS = ["ruff==0.17.6"]
 TWIN_TOOLS = ["unasync==0.6.0", "tokenize-rt==6.2.0", "setuptools", *LINT_TOOLS]
 TYPE_TOOLS = ["mypy==2.4.1", "nox", *TWIN_TOOLS, *TEST_TOOLS]
@@ -82,7 +86,7 @@ def tests(session: nox.Session, server: str) -> None:
     _editable(session)
     data = str(Path(session.create_tmp()).resolve() / f"coverage-{server}")
     env = {"DURABLY_TEST_SERVER": server, "COVERAGE_FILE": data}
-    session.run("coverage", "run", "-m", "pytest", *session.posargs, env=env)
+    session.run("coverage", "run", "-m", "pytest", *(session.posargs or SIDE_BY_SIDE), env=env)
     if session.posargs:
         return
     session.run("coverage", "combine", "-q", env=env, silent=True)
@@ -142,7 +146,7 @@ def wheels(session: nox.Session) -> None:
     for name in ("pyproject.toml", "README.md"):
         shutil.copy(ROOT / name, apart / name)
     session.chdir(apart)
-    session.run("pytest", *session.posargs)
+    session.run("pytest", *(session.posargs or SIDE_BY_SIDE))
 
 
 PEER = ["without-durability-redis", "without-durability", "without-streams", "without-async", "without-dag"]

@@ -34,15 +34,15 @@ def near(server: EmbeddedServer) -> Any:
     client.close()
 
 
-def queues(kind: str, far: AsyncRedis, near: Redis, namespace: str) -> tuple[Any, Any]:
+def queues(kind: str, far: AsyncRedis, near: Redis, namespace: str, lease: float = 500) -> tuple[Any, Any]:
     if kind == "stream":
         return (
-            there.RedisStreamScheduler(far, namespace, lease=ms(500)),
-            here.RedisStreamScheduler(near, namespace, lease=ms(500)),
+            there.RedisStreamScheduler(far, namespace, lease=ms(lease)),
+            here.RedisStreamScheduler(near, namespace, lease=ms(lease)),
         )
     return (
-        there.RedisSetScheduler(far, namespace, lease=ms(500), poll=ms(10)),
-        here.RedisSetScheduler(near, namespace, lease=ms(500), poll=ms(10)),
+        there.RedisSetScheduler(far, namespace, lease=ms(lease), poll=ms(10)),
+        here.RedisSetScheduler(near, namespace, lease=ms(lease), poll=ms(10)),
     )
 
 
@@ -132,7 +132,7 @@ async def test_an_abandoned_delivery_is_the_others_to_take(
 async def test_workers_of_both_flavours_share_one_queue(
     far: AsyncRedis, near: Redis, namespace: str, kind: str
 ) -> None:
-    queue_there, queue_here = queues(kind, far, near, namespace)
+    queue_there, queue_here = queues(kind, far, near, namespace, lease=20_000)
     durable_there: Any = there.SplitDurable(there.RedisCheckpointer(far, namespace), queue_there)
     durable_here: Any = here.SplitDurable(here.RedisCheckpointer(near, namespace), queue_here)
     ran: Counter[str] = Counter()

@@ -110,7 +110,11 @@ async def test_a_node_may_be_interrupted_like_any_step(checkpointer: Any) -> Non
         )
 
 
-@pytest.mark.parametrize("result", [(1, 2), {1: 2}, object(), float("nan"), {"a": (1,)}], ids=repr)
+@pytest.mark.parametrize(
+    "result",
+    [(1, 2), {1: 2}, object(), float("nan"), {"a": (1,)}],
+    ids=["tuple", "key", "object", "nan", "inner tuple"],
+)
 async def test_a_result_that_does_not_survive_fails_naming_its_node_and_is_not_recorded(
     checkpointer: Any, result: object
 ) -> None:

@@ -1,4 +1,4 @@
-"""Passes as Celery tasks, for a fleet that Celery runs. Written by hand; there is no such thing for asyncio.
+"""Passes as Celery tasks, for a fleet that Celery runs. Written by hand; the other flavour has no such thing.
 
 Which workflow needs a pass, and when, stays in the scheduler; a Celery message only says "take one wakeup and run a
 pass for it". So a message that Celery loses, repeats or delays changes nothing: each Celery worker also sends, every
