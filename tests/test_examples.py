@@ -5,6 +5,8 @@ from __future__ import annotations
 import ast
 import asyncio
 import inspect
+import os
+import signal
 import subprocess
 import sys
 import time
@@ -263,8 +265,8 @@ class TestTheGuide:
         await totals.arrive("same id", "input", [1, 2])
         await _eventually(lambda: signups.checkpointer.load("same id"), "welcomed")
         await _eventually(lambda: totals.checkpointer.load("same id"), "result")
-        working.cancel()
-        await asyncio.gather(working, return_exceptions=True)
+        os.kill(os.getpid(), signal.SIGTERM)
+        await working
 
     async def test_changed_code(self, guide: Page) -> None:
         async def before(run: Any) -> None:
@@ -295,8 +297,8 @@ class TestTheGuide:
         await _eventually(lambda: guide.store.load("signup-7"), "welcomed")
         while await guide.redis.xlen(guide.queue.ready_key):
             await asyncio.sleep(0.01)
-        working.cancel()
-        await asyncio.gather(working, return_exceptions=True)
+        os.kill(os.getpid(), signal.SIGTERM)
+        await working
 
     async def test_connecting(self, guide: Page, own_server: EmbeddedServer) -> None:
         await _run(guide, "Input", slice(1))
@@ -308,8 +310,8 @@ class TestTheGuide:
         own_server.restart()
         await guide.durable.arrive("signup-7", "input", {"email": "a@example.org"})
         await _eventually(lambda: guide.store.load("signup-7"), "welcomed")
-        working.cancel()
-        await asyncio.gather(working, return_exceptions=True)
+        os.kill(os.getpid(), signal.SIGTERM)
+        await working
 
     async def test_how_long_records_are_kept(self, guide: Page) -> None:
         await _run(guide, "How long records are kept")

@@ -42,7 +42,7 @@ BRIEF = ms(1)
 LEASE, EXTENSION = ms(2_500), ms(4_500)
 """The clock goes by whole seconds, so that no lease ends at the moment of a look."""
 
-WORKFLOWS = ("a", "b|c", "ü :")
+WORKFLOWS = ("a", "ü|:")
 NEWCOMER = 2
 """The consumer that drains, after the two that took part."""
 
@@ -349,7 +349,7 @@ def many(one: st.SearchStrategy[Command]) -> st.SearchStrategy[list[Command]]:
 
 
 who = st.integers(0, 1)
-workflow = st.sampled_from((*WORKFLOWS, WORKFLOWS[0]))
+workflow = st.sampled_from(WORKFLOWS)
 answered = (st.integers(0, 4), st.sampled_from((False, False, False, True)))
 commands = weighted(
     (4, command("make_ready", who, workflow)),
@@ -366,7 +366,7 @@ commands = weighted(
 
 
 @pytest.mark.parametrize("kind", ["memory", "stream", "set"])
-@settings(REPRODUCIBLE, max_examples=150)
+@settings(REPRODUCIBLE, max_examples=250)
 @given(acts=many(commands))
 async def test_a_queue_yields_what_it_owes_and_nothing_else(
     redis: Redis, kind: str, acts: list[Command]
@@ -537,17 +537,17 @@ PAST = -3
 BEFORE: list[Command] = [
     ("make_ready", 0, "a"),
     ("make_ready", 0, "a"),
-    ("make_ready", 0, "b|c"),
+    ("make_ready", 0, "ü|:"),
     ("make_ready", 0, "a"),
     ("next_ready", 0),
     ("next_ready", 1),
     ("next_ready", 0),
     ("wake_at", *OLDEST, PAST),
     ("make_ready", 0, "a"),
-    ("make_ready", 0, "b|c"),
+    ("make_ready", 0, "ü|:"),
     ("make_ready", 0, "a"),
 ]
-"""`a` sleeps and is due, is out (at consumer 1), and is queued three times; `b|c` is out, and is queued."""
+"""`a` sleeps and is due, is out (at consumer 1), and is queued three times; `ü|:` is out, and is queued."""
 
 MEANWHILE: dict[str, list[Command]] = {
     "wake_due": [("wake_due", 0)],
@@ -573,7 +573,7 @@ MEANWHILE: dict[str, list[Command]] = {
     "cancel": [("cancel", 0, "a")],
     "cancel, make_ready": [("cancel", 0, "a"), ("make_ready", 0, "a")],
     "make_ready, cancel": [("make_ready", 0, "a"), ("cancel", 0, "a")],
-    "cancel another": [("cancel", 0, "b|c")],
+    "cancel another": [("cancel", 0, "ü|:")],
     "make_ready, and a second that outlives this one": [
         ("make_ready", 0, "a"),
         *[("next_ready", 1)] * 5,
