@@ -74,8 +74,9 @@ def types(session: nox.Session) -> None:
     session.install(*TYPE_TOOLS)
     _editable(session)
     session.run("mypy", *(word for name in IMPORTS for word in ("-p", name)))
-    session.run("mypy", "tests", "docs/examples/archive", "docs/examples/hello.py", "noxfile.py", "twin.py")
-    session.run("mypy", "docs/examples/archive_sync", env={"MYPYPATH": "docs/examples/archive_sync"})
+    session.run("mypy", "tests", *map(str, Path("docs/examples").glob("*.py")), "noxfile.py", "twin.py")
+    for example in ("archive", "archive_sync"):
+        session.run("mypy", f"docs/examples/{example}", env={"MYPYPATH": f"docs/examples/{example}"})
 
 
 @nox.session
@@ -143,6 +144,8 @@ def wheels(session: nox.Session) -> None:
     shutil.rmtree(apart, ignore_errors=True)
     shutil.copytree(ROOT / "tests", apart / "tests")
     shutil.copytree(ROOT / "docs" / "examples", apart / "docs" / "examples")
+    for page in (ROOT / "docs").glob("*.md"):
+        shutil.copy(page, apart / "docs" / page.name)
     for name in ("pyproject.toml", "README.md"):
         shutil.copy(ROOT / name, apart / name)
     session.chdir(apart)

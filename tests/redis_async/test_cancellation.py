@@ -102,7 +102,7 @@ async def test_a_branch_that_outlives_its_body_leaves_no_deadline_without_a_wake
             await run.sleep("late", ms(1))
 
         left.append(asyncio.ensure_future(late()))
-        left.append(asyncio.ensure_future(run.sleep("soon", ms(5))))
+        left.append(asyncio.ensure_future(run.sleep("soon", ms(5_000))))
         await asyncio.sleep(0)
         await run.awaiting("go", same)
 

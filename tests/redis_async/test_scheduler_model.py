@@ -13,6 +13,7 @@ from typing import Any
 from uuid import uuid4
 
 import pytest
+from durably.keys import cancelled_key
 from durably.values import inbox_key
 from durably_redis_async import (
     Blocked,
@@ -28,7 +29,7 @@ from durably_redis_async import (
     resume,
 )
 from durably_redis_async.interfaces import Scheduler
-from hypothesis import HealthCheck, given, settings
+from hypothesis import HealthCheck, example, given, settings
 from hypothesis import strategies as st
 from redis.asyncio import Redis
 from support import ms
@@ -365,9 +366,27 @@ commands = weighted(
 )
 
 
+WOKEN_AFTER_THE_LEASE: list[Command] = [
+    ("make_ready", 0, "a"),
+    ("next_ready", 0),
+    ("advance", 3),
+    ("make_ready", 0, "a"),
+    ("done", 0, False),
+]
+ANSWERED_PAST_THE_CURSOR: list[Command] = [
+    *[("make_ready", 0, "a")] * 2,
+    *[("next_ready", 0)] * 2,
+    ("reclaim", 0),
+    ("done", 1, False),
+    ("reclaim", 0),
+]
+
+
 @pytest.mark.parametrize("kind", ["memory", "stream", "set"])
-@settings(REPRODUCIBLE, max_examples=250)
+@settings(REPRODUCIBLE, max_examples=150)
 @given(acts=many(commands))
+@example(acts=WOKEN_AFTER_THE_LEASE)
+@example(acts=ANSWERED_PAST_THE_CURSOR)
 async def test_a_queue_yields_what_it_owes_and_nothing_else(
     redis: Redis, kind: str, acts: list[Command]
 ) -> None:
@@ -447,6 +466,7 @@ class CancelDrive(Drive):
 
     redis: Redis
     under_way: dict[int, Cancelling] = field(default_factory=dict, init=False)
+    died: bool = field(default=False, init=False)
     dropped: dict[str, tuple[int, int]] = field(
         default_factory=lambda: defaultdict(lambda: (0, 0)), init=False
     )
@@ -492,12 +512,16 @@ class CancelDrive(Drive):
 
     async def die(self, canceller: int) -> None:
         if canceller in self.under_way:
+            self.died = True
             await self.under_way.pop(canceller).die()
 
     async def finish(self) -> None:
+        """Let every cancellation come to its end. Those that did leave nothing of themselves."""
         for canceller, one in list(self.under_way.items()):
             while canceller in self.under_way:
                 await self.step(canceller, one.workflow)
+        marks = await self.redis.exists(cancelled_key(self.stream.namespace))
+        assert self.died or not marks
 
     async def abandon(self) -> None:
         for canceller in list(self.under_way):

@@ -51,14 +51,22 @@ def _is_full(error: Exception) -> bool:
 async def patiently(call: Callable[[], Awaitable[T]]) -> T:
     """`call()`, sent again for a while when its connection is lost, whatever the client's own settings are.
 
-    Where the client's pool has no connection free, it waits its turn.
+    Where the client's pool has no connection free, it waits its turn. A cancellation that the client takes for a lost
+    connection is a cancellation.
     """
     began = time.monotonic()
     pause = 0.001
+    task = asyncio.current_task()
+    before = 0 if task is None else task.cancelling()
     while True:
         try:
-            return await call()
+            result = await call()
+            if task is not None and task.cancelling() > before:
+                raise asyncio.CancelledError
+            return result
         except (RedisConnectionError, RedisTimeoutError) as error:
+            if task is not None and task.cancelling() > before:
+                raise asyncio.CancelledError from error
             full = isinstance(error, RedisConnectionError) and _is_full(error)
             if time.monotonic() - began > (_QUEUE if full else _PATIENCE):
                 raise

@@ -46,10 +46,6 @@ from durably_redis_async._concurrency import Guard
 T = TypeVar("T")
 
 
-def _script() -> Script:
-    return field(init=False, repr=False, compare=False)  # type: ignore[no-any-return]
-
-
 @dataclass
 class RedisCheckpointer:
     """Checkpoints in Redis.
@@ -66,14 +62,14 @@ class RedisCheckpointer:
     namespace: str = "workflow"
     ttl: timedelta = timedelta(days=1)
     codec: CheckpointCodec[Any] = JSON
-    take: Script = _script()
-    stretch: Script = _script()
-    still_here: Script = _script()
-    write: Script = _script()
-    offer: Script = _script()
-    file_away: Script = _script()
-    forget: Script = _script()
-    hand_back: Script = _script()
+    take: Script = field(init=False, repr=False, compare=False)
+    stretch: Script = field(init=False, repr=False, compare=False)
+    still_here: Script = field(init=False, repr=False, compare=False)
+    write: Script = field(init=False, repr=False, compare=False)
+    offer: Script = field(init=False, repr=False, compare=False)
+    file_away: Script = field(init=False, repr=False, compare=False)
+    forget: Script = field(init=False, repr=False, compare=False)
+    hand_back: Script = field(init=False, repr=False, compare=False)
     transactions: dict[str, Script] = field(default_factory=dict, init=False, repr=False, compare=False)
     guard: Guard = field(default_factory=Guard, init=False, repr=False, compare=False)
     max_bytes: int | None = field(default=MAX_BYTES, kw_only=True)

@@ -12,7 +12,7 @@ from durably.values import BUDGET, LEASE, Delivery, now_utc
 from durably_redis_async._concurrency import Draining, Event, Nursery, process_ends
 from durably_redis_async.interfaces import Durable, Scheduler
 from durably_redis_async.passes import CONTENDED, LIMIT, passes
-from durably_redis_async.resume import Body
+from durably_redis_async.resume import Body, each
 from durably_redis_async.streams import AnySet, Sink, Stopping, from_sink, ticks
 
 TICK = timedelta(milliseconds=50)
@@ -107,12 +107,12 @@ async def work(
                 nursery.start(wake)
                 nursery.start(pull)
     except BaseExceptionGroup as group:
-        raise _only(group) from None
+        raise _first(group) from None
 
 
-def _only(group: BaseExceptionGroup[BaseException]) -> BaseException:
-    """The one failure inside nested groups, or the group: a caller looks for a lost connection by its own name."""
-    error: BaseException = group
-    while isinstance(error, BaseExceptionGroup) and len(error.exceptions) == 1:
-        error = error.exceptions[0]
-    return error
+def _first(group: BaseExceptionGroup[BaseException]) -> BaseException:
+    """The first failure inside nested groups, the others as its notes: a caller looks for a lost connection by name."""
+    leaves = list(each(group))
+    for other in leaves[1:]:
+        leaves[0].add_note(f"beside it: {other!r}")
+    return leaves[0]

@@ -75,16 +75,17 @@ def settle(run: Run) -> None:
         sleep(0.001)
 
 
-def _leaves(error: BaseException) -> Iterator[BaseException]:
+def each(error: BaseException) -> Iterator[BaseException]:
+    """The errors inside nested groups, or the error itself."""
     if isinstance(error, BaseExceptionGroup):
         for one in error.exceptions:
-            yield from _leaves(one)
+            yield from each(one)
     else:
         yield error
 
 
 def _verdict(run: Run, error: BaseException) -> Sleeping | Blocked:
-    leaves = list(_leaves(error))
+    leaves = list(each(error))
     if run.lost or any(isinstance(one, Fenced) for one in leaves):
         run.lose()
         raise Fenced(run.workflow) from error

@@ -26,10 +26,6 @@ POLL = timedelta(milliseconds=50)
 """How often a waiting reader looks."""
 
 
-def _script() -> Script:
-    return field(init=False, repr=False, compare=False)  # type: ignore[no-any-return]
-
-
 @dataclass
 class RedisSetScheduler:
     """Wakeups in a sorted set.
@@ -44,14 +40,14 @@ class RedisSetScheduler:
     lease: timedelta = LEASE
     poll: timedelta = POLL
     now: Callable[[], datetime] = now_utc
-    take: Script = _script()
-    finish: Script = _script()
-    suspend: Script = _script()
-    keep: Script = _script()
-    ring: Script = _script()
-    drop: Script = _script()
-    stands: Script = _script()
-    counter: Script = _script()
+    take: Script = field(init=False, repr=False, compare=False)
+    finish: Script = field(init=False, repr=False, compare=False)
+    suspend: Script = field(init=False, repr=False, compare=False)
+    keep: Script = field(init=False, repr=False, compare=False)
+    ring: Script = field(init=False, repr=False, compare=False)
+    drop: Script = field(init=False, repr=False, compare=False)
+    stands: Script = field(init=False, repr=False, compare=False)
+    counter: Script = field(init=False, repr=False, compare=False)
     readers: list[str] = field(default_factory=list, init=False, repr=False, compare=False)
     guard: Guard = field(default_factory=Guard, init=False, repr=False, compare=False)
     taker: str = field(default_factory=fresh, init=False, repr=False, compare=False)

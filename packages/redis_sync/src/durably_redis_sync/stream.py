@@ -39,10 +39,6 @@ TRIM_EVERY = timedelta(minutes=1)
 _LONGEST_BLOCK = 1.0
 
 
-def _script() -> Script:
-    return field(init=False, repr=False, compare=False)  # type: ignore[no-any-return]
-
-
 @dataclass
 class RedisStreamScheduler:
     """Wakeups in a stream.
@@ -61,16 +57,16 @@ class RedisStreamScheduler:
     lease: timedelta = LEASE
     scan: int = 500
     scanned: list[str] = field(default_factory=lambda: ["0-0"])
-    move: Script = _script()
-    suspend: Script = _script()
-    hold: Script = _script()
-    answer: Script = _script()
-    mark_cancelled: Script = _script()
-    unmark_cancelled: Script = _script()
-    trimmer: Script = _script()
-    reclaimer: Script = _script()
-    stands: Script = _script()
-    counter: Script = _script()
+    move: Script = field(init=False, repr=False, compare=False)
+    suspend: Script = field(init=False, repr=False, compare=False)
+    hold: Script = field(init=False, repr=False, compare=False)
+    answer: Script = field(init=False, repr=False, compare=False)
+    mark_cancelled: Script = field(init=False, repr=False, compare=False)
+    unmark_cancelled: Script = field(init=False, repr=False, compare=False)
+    trimmer: Script = field(init=False, repr=False, compare=False)
+    reclaimer: Script = field(init=False, repr=False, compare=False)
+    stands: Script = field(init=False, repr=False, compare=False)
+    counter: Script = field(init=False, repr=False, compare=False)
     guard: Guard = field(default_factory=Guard, init=False, repr=False, compare=False)
 
     def __post_init__(self) -> None:
