@@ -310,8 +310,8 @@ class TestTheGuide:
         own_server.restart()
         await guide.durable.arrive("signup-7", "input", {"email": "a@example.org"})
         await _eventually(lambda: guide.store.load("signup-7"), "welcomed")
-        os.kill(os.getpid(), signal.SIGTERM)
-        await working
+        working.cancel()
+        await asyncio.gather(working, return_exceptions=True)
 
     async def test_how_long_records_are_kept(self, guide: Page) -> None:
         await _run(guide, "How long records are kept")

@@ -489,7 +489,7 @@ async def test_a_drain_lets_the_write_under_way_end(redis: Redis, namespace: str
     class Slow(RedisCheckpointer):
         async def record(self, holder: Pass, key: str, value: object) -> Any:
             began.set()
-            await sleep(0.3)
+            await sleep(1.0)
             return await super().record(holder, key, value)
 
     durable: SplitDurable[Any] = SplitDurable(Slow(redis, namespace), RedisStreamScheduler(redis, namespace))

@@ -489,7 +489,7 @@ def test_a_drain_lets_the_write_under_way_end(redis: Redis, namespace: str) -> N
     class Slow(RedisCheckpointer):
         def record(self, holder: Pass, key: str, value: object) -> Any:
             began.set()
-            sleep(0.3)
+            sleep(1.0)
             return super().record(holder, key, value)
 
     durable: SplitDurable[Any] = SplitDurable(Slow(redis, namespace), RedisStreamScheduler(redis, namespace))

@@ -6,7 +6,7 @@ from __future__ import annotations
 import logging
 import time
 from collections.abc import Callable
-from datetime import datetime, timedelta
+from datetime import datetime, timedelta, timezone
 from typing import Any
 
 from durably.outcomes import Outcome
@@ -20,6 +20,9 @@ from durably_redis_sync.keeper import Held, Keeper
 from durably_redis_sync.resume import LEAVING, Body, finish, settle
 from durably_redis_sync.run import Run
 from durably_redis_sync.together import Opening, close_pass, open_pass
+
+_AT_ONCE = datetime(1970, 1, 1, tzinfo=timezone.utc)
+"""A deadline that has come, whatever the clocks say."""
 
 _log = logging.getLogger("durably.worker")
 
@@ -103,7 +106,7 @@ class OnePass:
         run = Run(holder, self.durable.checkpointer, opening.recorded, self._extend, self._clock(opening))
         held = self.keeper.hold(holder, delivery, run, self.budget, since)
         if held is None:
-            self._close(holder, delivery, run.now())
+            self._close(holder, delivery, _AT_ONCE)
             return None
         run.extend = self._extending(held)
         over = False
@@ -130,7 +133,7 @@ class OnePass:
         if delivery is None:
             return
         if held.leaving:
-            self._close(held.holder, delivery, held.run.now())
+            self._close(held.holder, delivery, _AT_ONCE)
         else:
             self._release(held.holder)
 
