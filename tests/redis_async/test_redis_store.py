@@ -10,6 +10,7 @@ from typing import Any
 import pytest
 from durably.embedded import EmbeddedServer
 from durably_redis_async import (
+    Blocked,
     Completed,
     EffectResultError,
     EffectTorn,
@@ -356,3 +357,81 @@ async def test_out_of_memory_each_call_does_all_or_nothing_and_giving_back_works
         assert await scheduler.next_ready(ms(5)) is None
         assert await scheduler.reclaim(timedelta(0)) is None
     await client.aclose()
+
+
+class TestNothingThatWaitsExpires:
+    """Records outlive what their workflow waits for; expiry is for what is finished."""
+
+    async def pass_over(self, store: RedisCheckpointer, body: Any) -> Any:
+        holder = await claimed(store, "w")
+        outcome = await resume(holder, store, body)
+        await store.release(holder, outcome)
+        return outcome
+
+    async def body(self, run: Run) -> object:
+        async def effect() -> int:
+            return 1
+
+        await run.step("a", effect, int)
+        await run.sleep("nap", ms(900))
+        return await run.awaiting("go", int)
+
+    async def test_a_sleep_and_a_wait_longer_than_ttl(self, redis: Redis, namespace: str) -> None:
+        store = RedisCheckpointer(redis, namespace, ttl=ms(300))
+        for name in ("nap", "go"):
+            outcome = await self.pass_over(store, self.body)
+            assert not isinstance(outcome, Completed)
+            await sleep(1.0)
+            assert list(await store.load("w"))[:2] == ["a", "nap"], name
+        assert await redis.pttl(store.hash_key("w")) == -1
+        await store.supply("w", "go", 7)
+        assert await redis.pttl(store.hash_key("w")) == -1
+        assert await self.pass_over(store, self.body) == Completed(7)
+        assert 0 < await redis.pttl(store.hash_key("w")) <= 300
+        await sleep(0.5)
+        assert await store.load("w") == {}
+        assert await redis.exists(store.pass_key("w")) == 0
+
+    async def test_what_waits_is_abandoned_when_that_is_asked_for(self, redis: Redis, namespace: str) -> None:
+        store = RedisCheckpointer(redis, namespace, abandon_after=ms(5_000))
+
+        async def body(run: Run) -> object:
+            await run.sleep("nap", ms(1))
+            return await run.awaiting("go", int)
+
+        await self.pass_over(store, body)
+        await sleep(0.05)
+        assert isinstance(await self.pass_over(store, body), Blocked)
+        assert 4_000 < await redis.pttl(store.hash_key("w")) <= 5_000
+        with pytest.raises(ValueError, match="abandon_after"):
+            RedisCheckpointer(redis, abandon_after=timedelta(0))
+
+    async def test_a_sleeper_lives_for_ttl_beyond_its_deadline(self, redis: Redis, namespace: str) -> None:
+        store = RedisCheckpointer(redis, namespace, ttl=ms(60_000))
+
+        async def body(run: Run) -> None:
+            await run.sleep("nap", timedelta(days=30))
+
+        await self.pass_over(store, body)
+        for key in (store.hash_key("w"), store.pass_key("w")):
+            assert timedelta(days=30) < ms(await redis.pttl(key)) <= timedelta(days=30, seconds=60)
+        await store.append("w", "mail")
+        assert timedelta(days=30) < ms(await redis.pttl(store.hash_key("w")))
+
+    async def test_a_failing_pass_keeps_what_was_done(self, redis: Redis, namespace: str) -> None:
+        store = RedisCheckpointer(redis, namespace, ttl=ms(400))
+        await store.supply("w", "a", 1)
+        for _ in range(4):
+            await sleep(0.2)
+            holder = await claimed(store, "w")
+            await store.release(holder, LookupError("no"))
+        assert await store.load("w") == {"a": 1}
+
+    async def test_without_an_outcome_records_live_for_ttl_after_the_last_write(
+        self, redis: Redis, namespace: str
+    ) -> None:
+        store = RedisCheckpointer(redis, namespace, ttl=ms(60_000))
+        holder = await claimed(store, "w")
+        await store.record(holder, "a", 1)
+        await store.release(holder)
+        assert 55_000 < await redis.pttl(store.hash_key("w")) <= 60_000

@@ -11,6 +11,7 @@ from typing import Any
 import pytest
 from durably.embedded import EmbeddedServer
 from durably_redis_sync import (
+    Blocked,
     Completed,
     EffectResultError,
     EffectTorn,
@@ -353,3 +354,81 @@ def test_out_of_memory_each_call_does_all_or_nothing_and_giving_back_works(
         assert scheduler.next_ready(ms(5)) is None
         assert scheduler.reclaim(timedelta(0)) is None
     client.close()
+
+
+class TestNothingThatWaitsExpires:
+    """Records outlive what their workflow waits for; expiry is for what is finished."""
+
+    def pass_over(self, store: RedisCheckpointer, body: Any) -> Any:
+        holder = claimed(store, "w")
+        outcome = resume(holder, store, body)
+        store.release(holder, outcome)
+        return outcome
+
+    def body(self, run: Run) -> object:
+        def effect() -> int:
+            return 1
+
+        run.step("a", effect, int)
+        run.sleep("nap", ms(900))
+        return run.awaiting("go", int)
+
+    def test_a_sleep_and_a_wait_longer_than_ttl(self, redis: Redis, namespace: str) -> None:
+        store = RedisCheckpointer(redis, namespace, ttl=ms(300))
+        for name in ("nap", "go"):
+            outcome = self.pass_over(store, self.body)
+            assert not isinstance(outcome, Completed)
+            sleep(1.0)
+            assert list(store.load("w"))[:2] == ["a", "nap"], name
+        assert redis.pttl(store.hash_key("w")) == -1
+        store.supply("w", "go", 7)
+        assert redis.pttl(store.hash_key("w")) == -1
+        assert self.pass_over(store, self.body) == Completed(7)
+        assert 0 < redis.pttl(store.hash_key("w")) <= 300
+        sleep(0.5)
+        assert store.load("w") == {}
+        assert redis.exists(store.pass_key("w")) == 0
+
+    def test_what_waits_is_abandoned_when_that_is_asked_for(self, redis: Redis, namespace: str) -> None:
+        store = RedisCheckpointer(redis, namespace, abandon_after=ms(5_000))
+
+        def body(run: Run) -> object:
+            run.sleep("nap", ms(1))
+            return run.awaiting("go", int)
+
+        self.pass_over(store, body)
+        sleep(0.05)
+        assert isinstance(self.pass_over(store, body), Blocked)
+        assert 4_000 < redis.pttl(store.hash_key("w")) <= 5_000
+        with pytest.raises(ValueError, match="abandon_after"):
+            RedisCheckpointer(redis, abandon_after=timedelta(0))
+
+    def test_a_sleeper_lives_for_ttl_beyond_its_deadline(self, redis: Redis, namespace: str) -> None:
+        store = RedisCheckpointer(redis, namespace, ttl=ms(60_000))
+
+        def body(run: Run) -> None:
+            run.sleep("nap", timedelta(days=30))
+
+        self.pass_over(store, body)
+        for key in (store.hash_key("w"), store.pass_key("w")):
+            assert timedelta(days=30) < ms(redis.pttl(key)) <= timedelta(days=30, seconds=60)
+        store.append("w", "mail")
+        assert timedelta(days=30) < ms(redis.pttl(store.hash_key("w")))
+
+    def test_a_failing_pass_keeps_what_was_done(self, redis: Redis, namespace: str) -> None:
+        store = RedisCheckpointer(redis, namespace, ttl=ms(400))
+        store.supply("w", "a", 1)
+        for _ in range(4):
+            sleep(0.2)
+            holder = claimed(store, "w")
+            store.release(holder, LookupError("no"))
+        assert store.load("w") == {"a": 1}
+
+    def test_without_an_outcome_records_live_for_ttl_after_the_last_write(
+        self, redis: Redis, namespace: str
+    ) -> None:
+        store = RedisCheckpointer(redis, namespace, ttl=ms(60_000))
+        holder = claimed(store, "w")
+        store.record(holder, "a", 1)
+        store.release(holder)
+        assert 55_000 < redis.pttl(store.hash_key("w")) <= 60_000

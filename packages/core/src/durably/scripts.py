@@ -6,10 +6,13 @@ server is not ours and stays as it is.
 
 from __future__ import annotations
 
+from datetime import timedelta
+
+from durably.durations import milliseconds
 from durably.keys import pass_key, said_key, workflow_key
 from durably.lua import read_script
 from durably.signals import EffectResultError, EffectTorn, Fenced
-from durably.values import Pass
+from durably.values import Blocked, Completed, Pass, Sleeping
 
 TAKE = read_script("take")
 STRETCH = read_script("stretch")
@@ -64,9 +67,20 @@ def still_here(namespace: str, holder: Pass, alive: int, ttl: int) -> Request:
     return [pass_key(namespace, holder.workflow)], [holder.token, alive, ttl]
 
 
-def hand_back(namespace: str, holder: Pass, ttl: int) -> Request:
-    """`ttl` in ms."""
-    return [pass_key(namespace, holder.workflow)], [holder.token, ttl]
+def hand_back(
+    namespace: str, holder: Pass, ttl: int, outcome: object = None, abandon_after: timedelta | None = None
+) -> Request:
+    """`ttl` in ms. `outcome`: what the pass came to, `None` if that is not known, an exception if it failed."""
+    keys = [pass_key(namespace, holder.workflow), workflow_key(namespace, holder.workflow)]
+    if isinstance(outcome, Sleeping):
+        state, when = "sleeps", str(int(outcome.due.timestamp() * 1000))
+    elif isinstance(outcome, Blocked):
+        state, when = "waits", "" if abandon_after is None else str(milliseconds(abandon_after))
+    elif isinstance(outcome, Completed):
+        state, when = "ended", ""
+    else:
+        state, when = "" if outcome is None else "failed", ""
+    return keys, [holder.token, ttl, state, when]
 
 
 def _both(namespace: str, workflow: str) -> list[str]:

@@ -49,8 +49,12 @@ class Checkpointer(Protocol[Effect_contra]):
         """One sign of life. `False` if the claim is lost, released, or its budget spent."""
         ...
 
-    async def release(self, holder: Pass) -> None:
-        """Give the claim back; silent if it is lost."""
+    async def release(self, holder: Pass, outcome: object = None) -> None:
+        """Give the claim back; silent if it is lost.
+
+        `outcome` is what the pass came to, or the exception that it failed with, where that is known: what waits must
+        not expire before its wait is over.
+        """
         ...
 
     async def record(self, holder: Pass, key: str, value: object) -> Recorded:

@@ -121,8 +121,8 @@ class MemoryCheckpointer:
             held.alive = min(held.until, now + alive)
             return True
 
-    async def release(self, holder: Pass) -> None:
-        """Give the claim back; silent if it is lost."""
+    async def release(self, holder: Pass, outcome: object = None) -> None:
+        """Give the claim back; silent if it is lost. Nothing expires here, whatever the `outcome`."""
         with self._guard:
             held = self._held(holder)
             if held is not None and held.token == holder.token:

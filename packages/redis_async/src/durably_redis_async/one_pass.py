@@ -114,7 +114,7 @@ class OnePass:
             over = bool(outcomes) and held.why is None
         finally:
             if not over:
-                await shielded(self._give_back, held)
+                await shielded(self._give_back, held, failures[0] if failures else None)
         if over:
             await self._answer(held, outcomes[0])
             return outcomes[0]
@@ -127,14 +127,14 @@ class OnePass:
         )
         return None
 
-    async def _give_back(self, held: Held) -> None:
+    async def _give_back(self, held: Held, failure: BaseException | None = None) -> None:
         delivery = await self.keeper.let_go(held)
         if delivery is None:
             return
         if held.leaving:
             await self._close(held.holder, delivery, _AT_ONCE)
         else:
-            await self._release(held.holder)
+            await self._release(held.holder, failure)
 
     async def _answer(self, held: Held, outcome: Outcome[object]) -> None:
         wake_at = outcome.due if isinstance(outcome, Sleeping) else None
@@ -142,7 +142,7 @@ class OnePass:
         async def close() -> None:
             last = await self.keeper.let_go(held)
             if last is not None:
-                await self._close(held.holder, last, wake_at)
+                await self._close(held.holder, last, wake_at, outcome)
 
         await shielded(close)
 
@@ -161,8 +161,10 @@ class OnePass:
 
         return extend
 
-    async def _close(self, holder: Pass, delivery: Delivery, wake_at: datetime | None) -> None:
-        released, answered = await close_pass(self.durable, holder, delivery, wake_at)
+    async def _close(
+        self, holder: Pass, delivery: Delivery, wake_at: datetime | None, outcome: object = None
+    ) -> None:
+        released, answered = await close_pass(self.durable, holder, delivery, wake_at, outcome)
         if released is not None:
             _log.warning(
                 "the claim on workflow %r could not be given back, it lapses by itself: %r",
@@ -176,9 +178,9 @@ class OnePass:
                 answered,
             )
 
-    async def _release(self, holder: Pass) -> None:
+    async def _release(self, holder: Pass, outcome: object = None) -> None:
         try:
-            await self.durable.checkpointer.release(holder)
+            await self.durable.checkpointer.release(holder, outcome)
         except Exception as error:
             _log.warning(
                 "the claim on workflow %r could not be given back, it lapses by itself: %r",

@@ -35,7 +35,7 @@ class SaysCalls(Protocol):
         """`renew` as a call; its answer is a `bool`."""
         ...
 
-    def releasing(self, holder: Pass) -> Any:
+    def releasing(self, holder: Pass, outcome: object = None) -> Any:
         """`release` as a call."""
         ...
 
@@ -151,7 +151,11 @@ async def read_pass(
 
 
 async def close_pass(
-    durable: Durable[Any], holder: Pass, delivery: Delivery, wake_at: datetime | None
+    durable: Durable[Any],
+    holder: Pass,
+    delivery: Delivery,
+    wake_at: datetime | None,
+    outcome: object = None,
 ) -> tuple[Exception | None, Exception | None]:
     """Give the claim back, then answer for the delivery: with a wakeup, or for good. What went wrong with each."""
     store: Any = durable.checkpointer
@@ -159,7 +163,7 @@ async def close_pass(
     if _says(store, SaysCalls) and _says(queue, SaysAnswers):
         answer = queue.answering(delivery) if wake_at is None else queue.suspending(delivery, wake_at)
         try:
-            released, answered = await store.together([store.releasing(holder), answer])
+            released, answered = await store.together([store.releasing(holder, outcome), answer])
         except Exception as error:
             return None, error
         return (
@@ -170,7 +174,7 @@ async def close_pass(
     for number in range(2):
         try:
             if number == 0:
-                await store.release(holder)
+                await store.release(holder, outcome)
             elif wake_at is None:
                 await queue.done(delivery)
             else:

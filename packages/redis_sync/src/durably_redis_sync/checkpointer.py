@@ -52,8 +52,9 @@ class RedisCheckpointer:
     """Checkpoints in Redis.
 
     `redis` must be built with `decode_responses=True` (either way if the codec gives bytes). `namespace` (text without braces) keeps the keys apart from
-    what else is in the database. `ttl` is how long records live after the last write: it must exceed the longest
-    wait of any workflow here. `codec` says how values are recorded, and every process that shares the namespace must
+    what else is in the database. `ttl` is how long records live after the last write, once the workflow is not
+    asleep or blocked: one that waits outlives its wait. `abandon_after`: how long a blocked workflow is kept (unset: until
+    it is deleted). `codec` says how values are recorded, and every process that shares the namespace must
     use the same. `max_bytes`: how large one encoded value may be (`None`: any size). Raises `ValueError` or `TypeError` for what does not fit.
 
     A write returns when the server has accepted it; what the server then loses is up to its own settings.
@@ -74,12 +75,15 @@ class RedisCheckpointer:
     transactions: dict[str, Script] = field(default_factory=dict, init=False, repr=False, compare=False)
     guard: Guard = field(default_factory=Guard, init=False, repr=False, compare=False)
     max_bytes: int | None = field(default=MAX_BYTES, kw_only=True)
+    abandon_after: timedelta | None = field(default=None, kw_only=True)
     raw: bool = field(default=False, init=False, repr=False, compare=False)
 
     def __post_init__(self) -> None:
         self.raw = is_bytes(self.codec)
         check_client(self.redis, text=not self.raw)
         check_max_bytes(self.max_bytes)
+        if self.abandon_after is not None:
+            check_duration("abandon_after", self.abandon_after)
         check_namespace(self.namespace)
         check_duration("ttl", self.ttl)
         self.take = register(self.redis, scripts.TAKE)
@@ -196,13 +200,17 @@ class RedisCheckpointer:
         """The answers of calls, one round trip per client; an error stands in the place of its answer."""
         return send_together(calls)
 
-    def release(self, holder: Pass) -> None:
-        """Give the claim back; silent if it is lost."""
-        send(self.releasing(holder))
+    def release(self, holder: Pass, outcome: object = None) -> None:
+        """Give the claim back; silent if it is lost. `outcome`: what the pass came to, so that nothing that waits expires.
 
-    def releasing(self, holder: Pass) -> Call:
+        A sleeping workflow's records outlive its deadline by `ttl`, a blocked one's are kept (for `abandon_after`, if
+        given), a completed one's live for `ttl` from now. Without `outcome` nothing changes.
+        """
+        send(self.releasing(holder, outcome))
+
+    def releasing(self, holder: Pass, outcome: object = None) -> Call:
         """`release` as a call, to be sent with others."""
-        keys, args = scripts.hand_back(self.namespace, holder, self._ttl)
+        keys, args = scripts.hand_back(self.namespace, holder, self._ttl, outcome, self.abandon_after)
         return self.hand_back.call(keys, args, bool)
 
     def record(self, holder: Pass, key: str, value: object) -> Recorded:
@@ -257,9 +265,8 @@ class RedisCheckpointer:
         """Let a torn step run again, once an operator has put right what it left; whether it was torn."""
         check_id(workflow)
         check_key(key)
-        field_name = f"torn:{key}"
         where = self.pass_key(workflow)
-        return bool(patiently(lambda: self.redis.hdel(where, field_name)))
+        return bool(patiently(lambda: self.redis.hdel(where, f"torn:{key}")))
 
     def supply(self, workflow: str, key: str, value: object) -> object:
         """Record a value that the workflow waits for at `key`; returns what is recorded now: the first one stands."""

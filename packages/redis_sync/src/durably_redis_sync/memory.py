@@ -122,8 +122,8 @@ class MemoryCheckpointer:
             held.alive = min(held.until, now + alive)
             return True
 
-    def release(self, holder: Pass) -> None:
-        """Give the claim back; silent if it is lost."""
+    def release(self, holder: Pass, outcome: object = None) -> None:
+        """Give the claim back; silent if it is lost. Nothing expires here, whatever the `outcome`."""
         with self._guard:
             held = self._held(holder)
             if held is not None and held.token == holder.token:

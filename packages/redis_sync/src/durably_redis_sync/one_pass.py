@@ -115,7 +115,7 @@ class OnePass:
             over = bool(outcomes) and held.why is None
         finally:
             if not over:
-                shielded(self._give_back, held)
+                shielded(self._give_back, held, failures[0] if failures else None)
         if over:
             self._answer(held, outcomes[0])
             return outcomes[0]
@@ -128,14 +128,14 @@ class OnePass:
         )
         return None
 
-    def _give_back(self, held: Held) -> None:
+    def _give_back(self, held: Held, failure: BaseException | None = None) -> None:
         delivery = self.keeper.let_go(held)
         if delivery is None:
             return
         if held.leaving:
             self._close(held.holder, delivery, _AT_ONCE)
         else:
-            self._release(held.holder)
+            self._release(held.holder, failure)
 
     def _answer(self, held: Held, outcome: Outcome[object]) -> None:
         wake_at = outcome.due if isinstance(outcome, Sleeping) else None
@@ -143,7 +143,7 @@ class OnePass:
         def close() -> None:
             last = self.keeper.let_go(held)
             if last is not None:
-                self._close(held.holder, last, wake_at)
+                self._close(held.holder, last, wake_at, outcome)
 
         shielded(close)
 
@@ -162,8 +162,10 @@ class OnePass:
 
         return extend
 
-    def _close(self, holder: Pass, delivery: Delivery, wake_at: datetime | None) -> None:
-        released, answered = close_pass(self.durable, holder, delivery, wake_at)
+    def _close(
+        self, holder: Pass, delivery: Delivery, wake_at: datetime | None, outcome: object = None
+    ) -> None:
+        released, answered = close_pass(self.durable, holder, delivery, wake_at, outcome)
         if released is not None:
             _log.warning(
                 "the claim on workflow %r could not be given back, it lapses by itself: %r",
@@ -177,9 +179,9 @@ class OnePass:
                 answered,
             )
 
-    def _release(self, holder: Pass) -> None:
+    def _release(self, holder: Pass, outcome: object = None) -> None:
         try:
-            self.durable.checkpointer.release(holder)
+            self.durable.checkpointer.release(holder, outcome)
         except Exception as error:
             _log.warning(
                 "the claim on workflow %r could not be given back, it lapses by itself: %r",

@@ -36,7 +36,7 @@ class SaysCalls(Protocol):
         """`renew` as a call; its answer is a `bool`."""
         ...
 
-    def releasing(self, holder: Pass) -> Any:
+    def releasing(self, holder: Pass, outcome: object = None) -> Any:
         """`release` as a call."""
         ...
 
@@ -150,7 +150,11 @@ def read_pass(
 
 
 def close_pass(
-    durable: Durable[Any], holder: Pass, delivery: Delivery, wake_at: datetime | None
+    durable: Durable[Any],
+    holder: Pass,
+    delivery: Delivery,
+    wake_at: datetime | None,
+    outcome: object = None,
 ) -> tuple[Exception | None, Exception | None]:
     """Give the claim back, then answer for the delivery: with a wakeup, or for good. What went wrong with each."""
     store: Any = durable.checkpointer
@@ -158,7 +162,7 @@ def close_pass(
     if _says(store, SaysCalls) and _says(queue, SaysAnswers):
         answer = queue.answering(delivery) if wake_at is None else queue.suspending(delivery, wake_at)
         try:
-            released, answered = store.together([store.releasing(holder), answer])
+            released, answered = store.together([store.releasing(holder, outcome), answer])
         except Exception as error:
             return None, error
         return (
@@ -169,7 +173,7 @@ def close_pass(
     for number in range(2):
         try:
             if number == 0:
-                store.release(holder)
+                store.release(holder, outcome)
             elif wake_at is None:
                 queue.done(delivery)
             else:

@@ -19,7 +19,7 @@ while redis.call('HEXISTS', records, key) == 1 do
   key = 'inbox:' .. string.format('%020d', n)
 end
 redis.call('HSET', records, key, position .. ':' .. string.format('%.0f', now_ms()) .. ':' .. encoding)
-redis.call('PEXPIRE', records, string.format('%.0f', ttl))
+keep(records, ttl, position == 0)
 keep(pass, ttl)
 redis.call('SET', said, key, 'PX', remembered)
 return key

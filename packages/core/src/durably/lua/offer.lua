@@ -8,7 +8,8 @@
 local records, pass, step, encoding, ttl = KEYS[1], KEYS[2], ARGV[1], ARGV[2], tonumber(ARGV[3])
 local stored = redis.call('HGET', records, step)
 if stored then return stored end
-redis.call('HSET', records, step, redis.call('HLEN', records) .. ':' .. string.format('%.0f', now_ms()) .. ':' .. encoding)
-redis.call('PEXPIRE', records, string.format('%.0f', ttl))
+local position = redis.call('HLEN', records)
+redis.call('HSET', records, step, position .. ':' .. string.format('%.0f', now_ms()) .. ':' .. encoding)
+keep(records, ttl, position == 0)
 keep(pass, ttl)
 return false

@@ -20,6 +20,7 @@ end
 -- @include now
 -- @include utf8
 -- @include alive
+-- @include keep
 local records, pass, step, token, ttl = KEYS[1], KEYS[2], ARGV[1], tonumber(ARGV[2]), tonumber(ARGV[3])
 local mark = 'torn:' .. step
 local held = redis.call('HMGET', pass, 'token', 'until', 'for', mark)
@@ -98,8 +99,9 @@ if failure then
   end
   return redis.error_reply(code .. failure)
 end
-redis.call('HSET', records, step, redis.call('HLEN', records) .. ':' .. string.format('%.0f', now) .. ':' .. result)
-redis.call('PEXPIRE', records, string.format('%.0f', ttl))
+local position = redis.call('HLEN', records)
+redis.call('HSET', records, step, position .. ':' .. string.format('%.0f', now) .. ':' .. result)
+keep(records, ttl, position == 0)
 if marked then redis.call('HDEL', pass, mark) end
 sign_of_life(pass, now, tonumber(held[2] or '0'), tonumber(held[3] or '0'), ttl)
 return {0, result}

@@ -7,6 +7,7 @@
 -- errors  FENCED when the claim is another's, or gone
 -- @include now
 -- @include alive
+-- @include keep
 local records, pass = KEYS[1], KEYS[2]
 local step, encoding, token, ttl = ARGV[1], ARGV[2], tonumber(ARGV[3]), tonumber(ARGV[4])
 local held = redis.call('HMGET', pass, 'token', 'until', 'for')
@@ -14,7 +15,8 @@ if not held[1] or token < tonumber(held[1]) then return redis.error_reply('FENCE
 local stored = redis.call('HGET', records, step)
 if stored then return stored end
 local now = now_ms()
-redis.call('HSET', records, step, redis.call('HLEN', records) .. ':' .. string.format('%.0f', now) .. ':' .. encoding)
-redis.call('PEXPIRE', records, string.format('%.0f', ttl))
+local position = redis.call('HLEN', records)
+redis.call('HSET', records, step, position .. ':' .. string.format('%.0f', now) .. ':' .. encoding)
+keep(records, ttl, position == 0)
 sign_of_life(pass, now, tonumber(held[2] or '0'), tonumber(held[3] or '0'), ttl)
 return false
