@@ -187,12 +187,12 @@ async def test_within_lets_a_step_outlive_the_budget(durable: SplitDurable[Any])
         async def slow() -> None:
             nonlocal runs
             runs += 1
-            await sleep(0.6)
+            await sleep(1.5)
 
         await run.step("slow", slow, same, within=timedelta(seconds=5))
         ended.append(run.workflow)
 
-    async with Working(durable, body, budget=ms(200)):
+    async with Working(durable, body, budget=ms(1_000)):
         await durable.scheduler.make_ready("w")
         await finished(ended, 1)
     assert runs == 1
