@@ -277,11 +277,13 @@ async def test_each_write_of_a_stopped_process_is_refused_while_another_is_in_th
         await crew.inside(point)
     since = crew.go_on(firsts)
     await crew.idle("first", len(points))
-    said = await crew.said(since)
-    assert [one for one in said if not one.refused] == []
-    assert {(point, point) for point in points} | {("renew", "hold")} <= {
-        (one.workflow, one.name) for one in said
-    }
+    wanted = {(point, point) for point in points} | {("renew", "hold")}
+
+    async def all_said() -> bool:
+        return wanted <= {(one.workflow, one.name) for one in await crew.said(since)}
+
+    await eventually(all_said, describing="every stopped write is said")
+    assert [one for one in await crew.said(since) if not one.refused] == []
     held = await crew.outstanding()
     assert len(held) == len(points)
     if crew.scheduler == "stream":
