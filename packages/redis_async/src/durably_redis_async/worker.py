@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from collections.abc import AsyncIterator, Callable
 from datetime import datetime, timedelta
 from typing import Any
@@ -25,6 +26,11 @@ GRACE = timedelta(seconds=30)
 """How long the passes of a worker that was told to stop have to end."""
 
 
+_LOOK = 1.0
+_LOOKS = 10
+"""How often abandoned deliveries are looked for: this often per lease, and every so many seconds at the least."""
+
+
 async def ready(
     scheduler: Scheduler,
     within: timedelta = BLOCKING,
@@ -34,13 +40,20 @@ async def ready(
 ) -> AsyncIterator[Delivery]:
     """A stream of wakeups to act on: what was idle for `idle` first, then what is new.
 
-    It ends when `stop` is set, or when the process comes to its end while this runs beside its main thread.
+    What is idle is looked for at once and then several times per `idle`, at most once a second, rather than before
+    every wakeup. It ends when `stop` is set, or when the process comes to its end while this runs beside its main thread.
     """
     check_duration("within", within)
     check_idle(idle)
+    pause = min(_LOOK, idle.total_seconds() / _LOOKS)
+    look_at = time.monotonic()
     while not process_ends() and (stop is None or not stop.is_set()):
-        delivery = await scheduler.reclaim(idle)
+        delivery = None
+        if time.monotonic() >= look_at:
+            delivery = await scheduler.reclaim(idle)
         if delivery is None:
+            if time.monotonic() >= look_at:
+                look_at = time.monotonic() + pause
             delivery = await scheduler.next_ready(within)
         if delivery is not None:
             yield delivery

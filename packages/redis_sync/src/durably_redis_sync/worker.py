@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+import time
 from collections.abc import Callable, Iterator
 from datetime import datetime, timedelta
 from typing import Any
@@ -26,6 +27,11 @@ GRACE = timedelta(seconds=30)
 """How long the passes of a worker that was told to stop have to end."""
 
 
+_LOOK = 1.0
+_LOOKS = 10
+"""How often abandoned deliveries are looked for: this often per lease, and every so many seconds at the least."""
+
+
 def ready(
     scheduler: Scheduler,
     within: timedelta = BLOCKING,
@@ -35,13 +41,20 @@ def ready(
 ) -> Iterator[Delivery]:
     """A stream of wakeups to act on: what was idle for `idle` first, then what is new.
 
-    It ends when `stop` is set, or when the process comes to its end while this runs beside its main thread.
+    What is idle is looked for at once and then several times per `idle`, at most once a second, rather than before
+    every wakeup. It ends when `stop` is set, or when the process comes to its end while this runs beside its main thread.
     """
     check_duration("within", within)
     check_idle(idle)
+    pause = min(_LOOK, idle.total_seconds() / _LOOKS)
+    look_at = time.monotonic()
     while not process_ends() and (stop is None or not stop.is_set()):
-        delivery = scheduler.reclaim(idle)
+        delivery = None
+        if time.monotonic() >= look_at:
+            delivery = scheduler.reclaim(idle)
         if delivery is None:
+            if time.monotonic() >= look_at:
+                look_at = time.monotonic() + pause
             delivery = scheduler.next_ready(within)
         if delivery is not None:
             yield delivery

@@ -1,0 +1,89 @@
+"""The tests of both flavours on every server, and what came of them as a table: `nox -s matrix`.
+
+Run alone: `python tests/matrix.py [--write] [SERVER...]`. A server that could not be had is a row that says so, and a
+failure where it is promised.
+"""
+
+from __future__ import annotations
+
+import argparse
+import os
+import subprocess
+import sys
+import tempfile
+import xml.etree.ElementTree as xml
+from collections import Counter
+from pathlib import Path
+
+import servers
+
+ROOT = Path(__file__).parents[1]
+PAGE = ROOT / "docs" / "servers.md"
+BEGIN, END = "<!-- matrix: begin -->", "<!-- matrix: end -->"
+FLAVOURS = {"async": "redis_async", "sync": "redis_sync", "both": ""}
+
+
+def flavour_of(test: xml.Element) -> str:
+    """Whose test it is: of one flavour, or of what both share."""
+    where = test.get("classname", "")
+    return next((name for name, folder in FLAVOURS.items() if folder and folder in where), "both")
+
+
+def run(server: str, words: list[str]) -> tuple[int, dict[str, Counter[str]], list[str]]:
+    """pytest's exit code, counts of outcomes by flavour, and the reasons of skips."""
+    with tempfile.TemporaryDirectory() as folder:
+        told = Path(folder) / "told.xml"
+        command = [sys.executable, "-m", "pytest", "-q", f"--junitxml={told}", *words]
+        env = {**os.environ, "DURABLY_TEST_SERVER": server}
+        code = subprocess.run(command, cwd=ROOT, env=env).returncode
+        counts: dict[str, Counter[str]] = {name: Counter() for name in FLAVOURS}
+        reasons: list[str] = []
+        for test in xml.parse(told).iter("testcase"):
+            children = {child.tag: child for child in test}
+            if "failure" in children or "error" in children:
+                outcome = "failed"
+            elif "skipped" in children:
+                outcome = "skipped"
+                reasons.append(children["skipped"].get("message", "no reason given"))
+            else:
+                outcome = "passed"
+            counts[flavour_of(test)][outcome] += 1
+        return code, counts, sorted(set(reasons))
+
+
+def main() -> int:
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("servers", nargs="*", help="which (default: all)")
+    parser.add_argument("--write", action="store_true", help="write the table into the docs")
+    parser.add_argument("--processes", default="3", help="how many test processes (default 3)")
+    options = parser.parse_args()
+    lines = ["| server | version | async | sync | both | skipped, and why |", "|---|---|---|---|---|---|"]
+    bad = 0
+    for name in options.servers or list(servers.SERVERS):
+        try:
+            found = servers.binary(name)
+        except servers.Missing as error:
+            lines.append(f"| {name} | could not be had: {error} | | | | |")
+            bad += name in servers.PROMISED
+            continue
+        code, counts, reasons = run(name, ["-n", options.processes])
+        bad += code != 0
+        cells = [
+            f"{count['passed']} passed" + (f", {count['failed']} failed" if count["failed"] else "")
+            for count in counts.values()
+        ]
+        skipped = sum(count["skipped"] for count in counts.values())
+        why = "; ".join(reasons)
+        version = servers.version_of(found)
+        lines.append(f"| {name} | {version} | {' | '.join(cells)} | {skipped}: {why} |")
+        print(lines[-1], flush=True)
+    table = "\n".join(lines)
+    print(table)
+    if options.write:
+        before, rest = PAGE.read_text().split(BEGIN)
+        PAGE.write_text(f"{before}{BEGIN}\n\n{table}\n\n{END}{rest.split(END)[1]}")
+    return 1 if bad else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
