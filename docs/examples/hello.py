@@ -2,7 +2,7 @@ import asyncio
 from datetime import timedelta
 
 from durably import embedded
-from durably_redis_async import RedisCheckpointer, RedisStreamScheduler, Run, SplitDurable, work
+from durably_redis_async import RedisCheckpointer, RedisDurable, RedisStreamScheduler, Run, work
 from redis.asyncio import Redis
 
 
@@ -25,7 +25,7 @@ async def order(run: Run) -> None:
 async def main() -> None:
     with embedded.start() as server:  # or any Redis or Valkey that you run
         redis = Redis.from_url(server.url, decode_responses=True)
-        durable = SplitDurable(RedisCheckpointer(redis), RedisStreamScheduler(redis))
+        durable = RedisDurable(RedisCheckpointer(redis), RedisStreamScheduler(redis))
         await durable.arrive("order-7", "approval", "accounting")  # records the value, asks for a pass
         await work(durable, order, stop=stop)
         await redis.aclose()

@@ -2,7 +2,7 @@ import threading
 from datetime import timedelta
 
 from durably import embedded
-from durably_redis_sync import RedisCheckpointer, RedisStreamScheduler, Run, SplitDurable, work
+from durably_redis_sync import RedisCheckpointer, RedisDurable, RedisStreamScheduler, Run, work
 from redis import Redis
 
 
@@ -25,7 +25,7 @@ def order(run: Run) -> None:
 def main() -> None:
     with embedded.start() as server:  # or any Redis or Valkey that you run
         redis = Redis.from_url(server.url, decode_responses=True)
-        durable = SplitDurable(RedisCheckpointer(redis), RedisStreamScheduler(redis))
+        durable = RedisDurable(RedisCheckpointer(redis), RedisStreamScheduler(redis))
         durable.arrive("order-7", "approval", "accounting")  # records the value, asks for a pass
         work(durable, order, stop=stop)
         redis.close()

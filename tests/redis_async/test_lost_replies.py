@@ -10,6 +10,7 @@ from durably.embedded import EmbeddedServer
 from durably_redis_async import (
     LuaEffect,
     RedisCheckpointer,
+    RedisDurable,
     RedisSetScheduler,
     RedisStreamScheduler,
     SplitDurable,
@@ -209,3 +210,17 @@ async def test_the_opening_and_the_end_of_a_pass_are_said_again_as_a_whole(
     assert await store.claim("w") is not None
     pending: Any = await far.xpending(queue.ready_key, queue.group)
     assert pending["pending"] == 0
+
+
+async def test_one_commit_is_one_act(
+    proxy: Proxy, store: RedisCheckpointer, far: Redis, namespace: str
+) -> None:
+    one = RedisDurable(store, RedisStreamScheduler(far, namespace))
+    await one.deliver("w", "first")
+    await one.arrive("w", "go", 0)
+    await one.delete("w")
+    entry = await lost(proxy, one.deliver, "w", "hello")
+    assert await lost(proxy, one.arrive, "w", "go", 1) == 1
+    assert await store.load("w") == {entry.key: "hello", "go": 1}
+    assert await lost(proxy, one.delete, "w") == 2
+    assert await store.load("w") == {}

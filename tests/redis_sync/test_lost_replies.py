@@ -11,6 +11,7 @@ from durably.embedded import EmbeddedServer
 from durably_redis_sync import (
     LuaEffect,
     RedisCheckpointer,
+    RedisDurable,
     RedisSetScheduler,
     RedisStreamScheduler,
     SplitDurable,
@@ -206,3 +207,15 @@ def test_the_opening_and_the_end_of_a_pass_are_said_again_as_a_whole(
     assert store.claim("w") is not None
     pending: Any = far.xpending(queue.ready_key, queue.group)
     assert pending["pending"] == 0
+
+
+def test_one_commit_is_one_act(proxy: Proxy, store: RedisCheckpointer, far: Redis, namespace: str) -> None:
+    one = RedisDurable(store, RedisStreamScheduler(far, namespace))
+    one.deliver("w", "first")
+    one.arrive("w", "go", 0)
+    one.delete("w")
+    entry = lost(proxy, one.deliver, "w", "hello")
+    assert lost(proxy, one.arrive, "w", "go", 1) == 1
+    assert store.load("w") == {entry.key: "hello", "go": 1}
+    assert lost(proxy, one.delete, "w") == 2
+    assert store.load("w") == {}

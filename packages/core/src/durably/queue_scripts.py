@@ -9,6 +9,7 @@ from typing import Any
 from durably.durations import check_moment
 from durably.lua import read_script
 
+STREAM_RING = read_script("stream_ring")
 STREAM_MOVE = read_script("stream_move")
 STREAM_SUSPEND = read_script("stream_suspend")
 STREAM_HOLD = read_script("stream_hold")
@@ -41,6 +42,11 @@ ANSWERS = 3_600_000
 """How long the set's last answers are kept for a repeated call, in ms: longer than a client goes on repeating."""
 
 _EPOCH = datetime(1970, 1, 1, tzinfo=timezone.utc)
+
+
+def as_text(reply: Any) -> str | None:
+    """A reply that is text, however the client reads it."""
+    return reply.decode() if isinstance(reply, bytes) else reply
 
 
 def server_time(reply: Any) -> datetime:

@@ -19,6 +19,7 @@ from durably_redis_async.interfaces import Checkpointer, Durable, Scheduler, cla
 from durably_redis_async.memory import MemoryCheckpointer
 from durably_redis_async.memory_queue import MemoryScheduler
 from durably_redis_async.passes import advance, passes
+from durably_redis_async.redis_durable import RedisDurable
 from durably_redis_async.resume import Body, resume
 from durably_redis_async.run import Parse, Run
 from durably_redis_async.sorted_set import POLL, RedisSetScheduler
@@ -43,6 +44,7 @@ __all__ = [
     "Node",
     "Parse",
     "RedisCheckpointer",
+    "RedisDurable",
     "RedisSetScheduler",
     "RedisStreamScheduler",
     "Run",

@@ -10,6 +10,7 @@ from dataclasses import dataclass
 from typing import Any, TypeVar
 
 import redis.exceptions
+from durably.lua import in_one
 from redis.asyncio import Redis
 from redis.client import NEVER_DECODE
 from redis.exceptions import ConnectionError as RedisConnectionError
@@ -24,8 +25,10 @@ __all__ = [
     "ResponseError",
     "Script",
     "check_client",
+    "in_one_script",
     "patiently",
     "register",
+    "same_database",
     "send",
     "send_together",
     "socket_timeout",
@@ -160,6 +163,33 @@ async def send_together(calls: Sequence[Call]) -> list[object]:
             except Exception as error:
                 answers[n] = error
     return answers
+
+
+def in_one_script(first: Call, second: Call) -> Call:
+    """Two calls of scripts as one script: both, or where the first is refused, neither. Its answer is a pair."""
+    if first.source is None or second.source is None:
+        raise ValueError("only calls of scripts can be made one")
+    (keys, args), (other_keys, other_args) = _request(first), _request(second)
+    script = register(first.client, in_one(first.source, second.source))
+    both = [len(keys), len(args), *args, *other_args]
+
+    def answer(reply: Any) -> tuple[Any, Any]:
+        return first.answer(reply[0]), second.answer(reply[1])
+
+    return script.call([*keys, *other_keys], both, answer, raw=first.raw)
+
+
+def _request(call: Call) -> tuple[list[str], list[str | int | float | bytes]]:
+    count = int(call.command[2])
+    return [str(one) for one in call.command[3 : 3 + count]], list(call.command[3 + count :])
+
+
+def same_database(one: Redis, other: Redis) -> bool:
+    """Whether two clients speak to one database of one server, as far as their settings tell."""
+    names = ("host", "port", "path", "db")
+    return one is other or [_options(one).get(name) for name in names] == [
+        _options(other).get(name) for name in names
+    ]
 
 
 def _whole(call: Call) -> tuple[str | int | float | bytes, ...]:

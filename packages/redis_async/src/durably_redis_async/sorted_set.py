@@ -83,8 +83,11 @@ class RedisSetScheduler:
 
     async def make_ready(self, workflow: str) -> None:
         """Make `workflow` visible now."""
-        check_id(workflow)
-        await self.ring([self.schedule_key], [workflow, self._moment()])
+        await send(self.ringing(workflow))
+
+    def ringing(self, workflow: str) -> Call:
+        """`make_ready` as a call, to be sent with others or in one script with them."""
+        return self.ring.call([self.schedule_key], [check_id(workflow), self._moment()], bool)
 
     async def wake_at(self, delivery: Delivery, when: datetime) -> None:
         """Answer for `delivery` and make its workflow visible at `when` (aware); see `Scheduler`."""
@@ -152,8 +155,14 @@ class RedisSetScheduler:
 
     async def cancel(self, workflow: str) -> None:
         """Drop `workflow`, whatever its score means now."""
-        check_id(workflow)
-        await self.drop([self.schedule_key, self._answers], [workflow])
+        await send(self.cancelling(workflow))
+
+    def cancelling(self, workflow: str) -> Call:
+        """`cancel` as a call, to be sent with others or in one script with them."""
+        return self.drop.call([self.schedule_key, self._answers], [check_id(workflow)], lambda _: None)
+
+    async def sweep(self, workflow: str, mark: Call, last: str | None) -> None:
+        """Nothing is left to drop."""
 
     async def done(self, delivery: Delivery) -> None:
         """Answer for `delivery`, unless something has rescheduled its workflow since."""

@@ -20,6 +20,7 @@ from durably_redis_sync.interfaces import Checkpointer, Durable, Scheduler, clai
 from durably_redis_sync.memory import MemoryCheckpointer
 from durably_redis_sync.memory_queue import MemoryScheduler
 from durably_redis_sync.passes import advance, passes
+from durably_redis_sync.redis_durable import RedisDurable
 from durably_redis_sync.resume import Body, resume
 from durably_redis_sync.run import Parse, Run
 from durably_redis_sync.sorted_set import POLL, RedisSetScheduler
@@ -44,6 +45,7 @@ __all__ = [
     "Node",
     "Parse",
     "RedisCheckpointer",
+    "RedisDurable",
     "RedisSetScheduler",
     "RedisStreamScheduler",
     "Run",

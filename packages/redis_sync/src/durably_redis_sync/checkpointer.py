@@ -3,36 +3,30 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from datetime import timedelta
-from typing import Any, TypeVar
-from uuid import uuid4
+from typing import Any
 
 from durably import scripts
 from durably.codec import JSON, CheckpointCodec
 from durably.durations import check_duration, milliseconds
 from durably.effects import LuaEffect
-from durably.keys import check_id, check_key, check_namespace, pass_key, workflow_key
+from durably.keys import check_id, check_key, check_namespace
 from durably.lua import splice
-from durably.queue_scripts import server_time
 from durably.records import (
     MAX_BYTES,
-    Encoding,
     Row,
     carry,
     check_max_bytes,
     decode_all,
     decode_field,
     encoding_of,
-    in_order,
     is_bytes,
     moment,
 )
 from durably.values import BUDGET, LEASE, Entry, Pass, Recorded, Written
 
 from durably_redis_sync._client import (
-    Call,
     Redis,
     ResponseError,
     Script,
@@ -40,22 +34,21 @@ from durably_redis_sync._client import (
     patiently,
     register,
     send,
-    send_together,
 )
 from durably_redis_sync._concurrency import Guard
-
-T = TypeVar("T")
+from durably_redis_sync.store_calls import StoreCalls
 
 
 @dataclass
-class RedisCheckpointer:
+class RedisCheckpointer(StoreCalls):
     """Checkpoints in Redis.
 
-    `redis` must be built with `decode_responses=True` (either way if the codec gives bytes). `namespace` (text without braces) keeps the keys apart from
-    what else is in the database. `ttl` is how long records live after the last write, once the workflow is not
+    `redis` must be built with `decode_responses=True` (either way if the codec gives bytes). `namespace` (text without
+    braces) keeps the keys apart from what else is in the database. `ttl` is how long records live after the last write, once the workflow is not
     asleep or blocked: one that waits outlives its wait. `abandon_after`: how long a blocked workflow is kept (unset: until
     it is deleted). `codec` says how values are recorded, and every process that shares the namespace must
-    use the same. `max_bytes`: how large one encoded value may be (`None`: any size). Raises `ValueError` or `TypeError` for what does not fit.
+    use the same. `max_bytes`: how large one encoded value may be (`None`: any size). Raises `ValueError` or
+    `TypeError` for what does not fit.
 
     A write returns when the server has accepted it; what the server then loses is up to its own settings.
     """
@@ -95,14 +88,6 @@ class RedisCheckpointer:
         self.forget = register(self.redis, scripts.FORGET)
         self.hand_back = register(self.redis, scripts.HAND_BACK)
 
-    def hash_key(self, workflow: str) -> str:
-        """The key of a workflow's records."""
-        return workflow_key(self.namespace, workflow)
-
-    def pass_key(self, workflow: str) -> str:
-        """The key of a workflow's claim."""
-        return pass_key(self.namespace, workflow)
-
     def transaction(self, source: str) -> Script:
         """The script that runs the effect `source`, built once per source."""
         with self.guard:
@@ -112,37 +97,10 @@ class RedisCheckpointer:
                 self.transactions[source] = known
         return known
 
-    @property
-    def _ttl(self) -> int:
-        return milliseconds(self.ttl)
-
-    @property
-    def _kind(self) -> str:
-        return str(getattr(self.codec, "kind", "bytes" if self.raw else "text"))
-
-    def _decoded(self, workflow: str, key: str, field: Encoding) -> object:
-        return decode_field(self.codec, workflow, key, encoding_of(workflow, key, field), self.raw)
-
-    def _fields(self, workflow: str, answer: Callable[[list[Row]], T]) -> Call:
-        check_id(workflow)
-
-        def in_turn(fields: dict[str, str]) -> T:
-            return answer(in_order(workflow, fields))
-
-        return Call(self.redis, ("HGETALL", self.hash_key(workflow)), in_turn, raw=self.raw)
-
     def load(self, workflow: str) -> dict[str, object]:
         """Every recorded step, in the order of first recording. Raises `Undecodable` naming a step it cannot read."""
         recorded: dict[str, object] = send(self.reading(workflow))
         return recorded
-
-    def reading(self, workflow: str) -> Call:
-        """`load` as a call, to be sent with others by `together`."""
-
-        def answer(rows: list[Row]) -> dict[str, object]:
-            return decode_all(self.codec, workflow, rows, self.raw)
-
-        return self._fields(workflow, answer)
 
     def history(self, workflow: str) -> dict[str, Written]:
         """The same, with the server's time of each write."""
@@ -159,24 +117,6 @@ class RedisCheckpointer:
         holder: Pass | None = send(self.claiming(workflow, budget, alive))
         return holder
 
-    def claiming(self, workflow: str, budget: timedelta = BUDGET, alive: timedelta = LEASE) -> Call:
-        """`claim` as a call, to be sent with others."""
-        check_id(workflow)
-        check_duration("a budget", budget)
-        check_duration("alive", alive)
-        keys, args = scripts.take(
-            self.namespace, workflow, milliseconds(budget), milliseconds(alive), self._ttl, uuid4().hex
-        )
-
-        def answer(token: Any) -> Pass | None:
-            return None if token is None else Pass(workflow, int(token))
-
-        return self.take.call(keys, args, answer)
-
-    def telling(self) -> Call:
-        """The server's time, as a call."""
-        return Call(self.redis, ("TIME",), server_time)
-
     def extend(self, holder: Pass, budget: timedelta, alive: timedelta = LEASE) -> bool:
         """Let the claim's budget end `budget` from now or later; `False` if the claim is lost or was released."""
         check_duration("a budget", budget)
@@ -190,16 +130,6 @@ class RedisCheckpointer:
         """One sign of life, worth `alive`; `False` if the claim is lost, released, or its budget spent."""
         return bool(send(self.renewal(holder, alive)))
 
-    def renewal(self, holder: Pass, alive: timedelta = LEASE) -> Call:
-        """`renew` as a call, to be sent with others by `together`."""
-        check_duration("alive", alive)
-        keys, args = scripts.still_here(self.namespace, holder, milliseconds(alive), self._ttl)
-        return self.still_here.call(keys, args, bool)
-
-    def together(self, calls: Sequence[Call]) -> list[object]:
-        """The answers of calls, one round trip per client; an error stands in the place of its answer."""
-        return send_together(calls)
-
     def release(self, holder: Pass, outcome: object = None) -> None:
         """Give the claim back; silent if it is lost. `outcome`: what the pass came to, so that nothing that waits expires.
 
@@ -207,11 +137,6 @@ class RedisCheckpointer:
         given), a completed one's live for `ttl` from now. Without `outcome` nothing changes.
         """
         send(self.releasing(holder, outcome))
-
-    def releasing(self, holder: Pass, outcome: object = None) -> Call:
-        """`release` as a call, to be sent with others."""
-        keys, args = scripts.hand_back(self.namespace, holder, self._ttl, outcome, self.abandon_after)
-        return self.hand_back.call(keys, args, bool)
 
     def record(self, holder: Pass, key: str, value: object) -> Recorded:
         """Record a step, once. Raises `Fenced` if the claim is lost, `Unencodable` for a value that cannot be kept."""
@@ -270,32 +195,13 @@ class RedisCheckpointer:
 
     def supply(self, workflow: str, key: str, value: object) -> object:
         """Record a value that the workflow waits for at `key`; returns what is recorded now: the first one stands."""
-        check_id(workflow)
-        check_key(key)
-        encoding, back = carry(self.codec, workflow, key, value, self.max_bytes)
-
-        def answer(stored: Any) -> object:
-            if stored is None:
-                return back
-            return self._decoded(workflow, key, stored)
-
-        keys, args = scripts.offer(self.namespace, workflow, key, encoding, self._ttl)
-        return send(self.offer.call(keys, args, answer, raw=self.raw))
+        return send(self.supplying(workflow, key, value))
 
     def append(self, workflow: str, value: object) -> Entry[object]:
         """File a message in the workflow's inbox."""
-        check_id(workflow)
-        encoding, back = carry(self.codec, workflow, "inbox", value, self.max_bytes)
-
-        def answer(key: Any) -> Entry[object]:
-            return Entry(key if isinstance(key, str) else key.decode(), back)
-
-        keys, args = scripts.file_away(self.namespace, workflow, encoding, self._ttl, uuid4().hex)
-        entry: Entry[object] = send(self.file_away.call(keys, args, answer))
+        entry: Entry[object] = send(self.appending(workflow, value))
         return entry
 
     def discard(self, workflow: str) -> int:
         """Remove every record, and fence a pass in flight; returns how many records there were."""
-        check_id(workflow)
-        keys, args = scripts.forget(self.namespace, workflow, self._ttl, uuid4().hex)
-        return int(self.forget(keys, args))
+        return int(send(self.discarding(workflow)))

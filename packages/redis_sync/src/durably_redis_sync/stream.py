@@ -57,6 +57,7 @@ class RedisStreamScheduler:
     lease: timedelta = LEASE
     scan: int = 500
     scanned: list[str] = field(default_factory=lambda: ["0-0"])
+    ring: Script = field(init=False, repr=False, compare=False)
     move: Script = field(init=False, repr=False, compare=False)
     suspend: Script = field(init=False, repr=False, compare=False)
     hold: Script = field(init=False, repr=False, compare=False)
@@ -80,6 +81,7 @@ class RedisStreamScheduler:
             if isinstance(number, bool) or not isinstance(number, int) or number < 1:
                 raise ValueError(f"{name} must be 1 or more, not {number!r}")
         renew_at_fork(self, "consumer")
+        self.ring = register(self.redis, queue.STREAM_RING)
         self.move = register(self.redis, queue.STREAM_MOVE)
         self.suspend = register(self.redis, queue.STREAM_SUSPEND)
         self.hold = register(self.redis, queue.STREAM_HOLD)
@@ -117,6 +119,10 @@ class RedisStreamScheduler:
         """Ask for a pass."""
         check_id(workflow)
         patiently(lambda: self.redis.xadd(self.ready_key, {"workflow": workflow}))
+
+    def ringing(self, workflow: str) -> Call:
+        """`make_ready` as a call, to be sent with others or in one script with them."""
+        return self.ring.call([self.ready_key], [check_id(workflow)], bool)
 
     def wake_at(self, delivery: Delivery, when: datetime) -> None:
         """Answer for `delivery` and ask for a pass at `when` (aware); see `Scheduler`."""
@@ -224,13 +230,20 @@ class RedisStreamScheduler:
 
     def cancel(self, workflow: str) -> None:
         """Drop every wakeup of `workflow`: the sleeper first, then its entries, `scan` read per call."""
-        check_id(workflow)
-        nonce = uuid4().hex
-        last = self.mark_cancelled(
-            [self.ready_key, self.sleeping_key, self._cancelled_key], [workflow, queue.MARKS, nonce]
-        )
+        mark = self.cancelling(workflow)
+        self.sweep(workflow, mark, send(mark))
+
+    def cancelling(self, workflow: str) -> Call:
+        """The beginning of a cancellation as a call: no sleeper is left, and none of its deliveries stands. Its answer
+        is the last entry to `sweep`."""
+        keys = [self.ready_key, self.sleeping_key, self._cancelled_key]
+        return self.mark_cancelled.call(keys, [check_id(workflow), queue.MARKS, uuid4().hex], queue.as_text)
+
+    def sweep(self, workflow: str, mark: Call, last: str | None) -> None:
+        """The rest of a cancellation: drop the workflow's entries up to `last`, and take the mark off."""
         if last is None:
             return
+        nonce = str(mark.command[-1])
         start = "-"
         while True:
 

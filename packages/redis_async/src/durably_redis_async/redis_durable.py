@@ -1,0 +1,60 @@
+"""A store and a queue in one database: what concerns both is one script."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from durably.values import Entry
+
+from durably_redis_async._client import in_one_script, same_database, send
+from durably_redis_async.checkpointer import RedisCheckpointer
+from durably_redis_async.sorted_set import RedisSetScheduler
+from durably_redis_async.stream import RedisStreamScheduler
+
+
+@dataclass(frozen=True)
+class RedisDurable:
+    """`SplitDurable` without the window between its two writes: a value and its wakeup are one script, so is a deletion.
+
+    Both halves must use one database of one server, because a script runs in one place. Raises `ValueError` where
+    their clients do not, `TypeError` for halves of another kind. On a cluster the keys of a workflow and those of a
+    queue are in different slots: use `SplitDurable` there.
+    """
+
+    checkpointer: RedisCheckpointer
+    scheduler: RedisStreamScheduler | RedisSetScheduler
+
+    def __post_init__(self) -> None:
+        if not isinstance(self.checkpointer, RedisCheckpointer):
+            raise TypeError(f"a RedisCheckpointer is needed, not {type(self.checkpointer).__name__}")
+        if not isinstance(self.scheduler, (RedisStreamScheduler, RedisSetScheduler)):
+            raise TypeError(f"a Redis scheduler is needed, not {type(self.scheduler).__name__}")
+        if not same_database(self.checkpointer.redis, self.scheduler.redis):
+            raise ValueError(
+                "the store and the queue are in two databases, where one script cannot reach both: "
+                "build them on one client, or use SplitDurable"
+            )
+
+    async def arrive(self, workflow: str, key: str, value: object) -> object:
+        """Supply `value` under `key` and ask for a pass, in one step; returns what is recorded now."""
+        supply = self.checkpointer.supplying(workflow, key, value)
+        stands, _ = await send(in_one_script(supply, self.scheduler.ringing(workflow)))
+        return stands
+
+    async def deliver(self, workflow: str, value: object) -> Entry[object]:
+        """Append a message and ask for a pass, in one step."""
+        append = self.checkpointer.appending(workflow, value)
+        filed: tuple[Entry[object], object] = await send(
+            in_one_script(append, self.scheduler.ringing(workflow))
+        )
+        return filed[0]
+
+    async def delete(self, workflow: str) -> int:
+        """Cancel `workflow` and discard its records, in one step; returns how many there were.
+
+        From that step on none of its wakeups begins a pass. What is left of them in a stream is dropped after it.
+        """
+        mark = self.scheduler.cancelling(workflow)
+        last, removed = await send(in_one_script(mark, self.checkpointer.discarding(workflow)))
+        await self.scheduler.sweep(workflow, mark, last)
+        return int(removed)
