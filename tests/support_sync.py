@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import threading
 import time
 from collections.abc import Callable
@@ -87,6 +88,8 @@ def eventually(predicate: Callable[[], T], *, describing: str, within: float = 1
 
 def client(url: str, **options: Any) -> Redis:
     """A client as `Redis(...)` makes it, which sends a command again when its connection dies (`from_url` does not)."""
+    if "DURABLY_TEST_PROTOCOL" in os.environ:
+        options.setdefault("protocol", int(os.environ["DURABLY_TEST_PROTOCOL"]))
     options.setdefault("retry", Retry(ExponentialBackoff(cap=0.5, base=0.01), 10))
     made: Redis = Redis.from_url(url, decode_responses=True, **options)
     return made
