@@ -11,6 +11,7 @@ import pytest
 from durably_redis_async._concurrency import (
     Draining,
     Event,
+    Gathering,
     Mailbox,
     Nursery,
     Slots,
@@ -203,3 +204,28 @@ async def test_a_mailbox_gives_the_oldest_and_none_when_none_came() -> None:
     box.put(2)
     got: list[Awaitable[int | None]] = [box.get(), box.get(1)]
     assert [await one for one in got] == [1, 2]
+
+
+async def test_callers_that_gather_share_flushes_and_none_is_lost() -> None:
+    sizes: list[int] = []
+
+    async def flush(said: list[int]) -> list[int]:
+        sizes.append(len(said))
+        await asyncio.sleep(0.005)
+        if 13 in said:
+            raise LookupError("unlucky")
+        return [one * 2 for one in said]
+
+    gathering: Gathering[int, int] = Gathering(flush)
+    answers = await asyncio.gather(*(gathering.say(n) for n in range(20, 120)))
+    assert answers == [n * 2 for n in range(20, 120)]
+    assert len(sizes) < 10
+
+    with pytest.raises(LookupError):
+        await gathering.say(13)
+    first, second = (asyncio.ensure_future(gathering.say(n)) for n in (1, 2))
+    await asyncio.sleep(0)
+    first.cancel()
+    assert await second == 4
+    with pytest.raises(asyncio.CancelledError):
+        await first

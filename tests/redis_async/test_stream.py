@@ -8,7 +8,7 @@ import pytest
 from durably_redis_async import Delivery, RedisStreamScheduler
 from redis.exceptions import ResponseError
 from support import ms
-from support_async import Redis
+from support_async import Redis, sleep
 
 
 @pytest.fixture
@@ -207,3 +207,14 @@ async def test_whether_a_delivery_stands(redis: Redis, queue: RedisStreamSchedul
     assert not await stands(delivery) and await stands(taken, other)
     await other.cancel("w")
     assert not await stands(taken, other)
+
+
+async def test_a_cancelled_delivery_is_not_available(redis: Redis, namespace: str) -> None:
+    queue = RedisStreamScheduler(redis, namespace, lease=ms(20))
+    await queue.prepare()
+    for name in ("gone", "here"):
+        await queue.make_ready(name)
+        assert await queue.next_ready(ms(5)) is not None
+    await queue.cancel("gone")
+    await sleep(0.05)
+    assert await queue.available(10) == 1

@@ -4,12 +4,14 @@ from __future__ import annotations
 
 import time
 from datetime import datetime, timedelta
+from functools import partial
 from typing import Any
 
 import pytest
 from durably.embedded import EmbeddedServer
 from durably_redis_async import (
     LEASE,
+    Fenced,
     MemoryCheckpointer,
     MemoryScheduler,
     Pass,
@@ -18,6 +20,7 @@ from durably_redis_async import (
     RedisStreamScheduler,
     Run,
     SplitDurable,
+    claimed,
     now_utc,
     passes,
     ticks,
@@ -25,7 +28,7 @@ from durably_redis_async import (
     work,
 )
 from support import ms, same
-from support_async import STOPPED, Event, Redis, Started, eventually, sleep, wait
+from support_async import STOPPED, Event, Redis, Started, eventually, sleep, together, wait
 from support_async import client as connect
 
 
@@ -616,3 +619,33 @@ async def test_due_is_what_the_servers_clock_says_however_wrong_the_workers_are(
         assert 0.35 < ended[0] - passes_run[0] < 1.5
         assert len(passes_run) == 2
     await client.aclose()
+
+
+async def test_many_callers_share_round_trips_and_each_gets_its_own_answer(
+    own_server: EmbeddedServer, namespace: str
+) -> None:
+    client = connect(own_server.url)
+    store = RedisCheckpointer(client, namespace)
+    holders = [await claimed(store, f"w{n}") for n in range(60)]
+
+    async def act(holder: Pass) -> None:
+        for n in range(5):
+            recorded = await store.record(holder, f"s{n}", [holder.workflow, n])
+            assert recorded.first and recorded.value == [holder.workflow, n]
+            assert await store.supply(holder.workflow, f"s{n}", 0) == [holder.workflow, n]
+        with pytest.raises(Fenced):
+            await store.record(Pass(holder.workflow, holder.token - 1), "late", 1)
+
+    killer = connect(own_server.url)
+
+    async def disturb() -> None:
+        for _ in range(8):
+            await killer.script_flush()
+            await killer.client_kill_filter(_type="normal", skipme=True)
+            await sleep(0.01)
+
+    await together(disturb, *(partial(act, holder) for holder in holders))
+    for holder in holders:
+        assert len(await store.load(holder.workflow)) == 5
+    for one in (client, killer):
+        await one.aclose()

@@ -9,7 +9,7 @@ import pytest
 from durably_redis_sync import Delivery, RedisStreamScheduler
 from redis.exceptions import ResponseError
 from support import ms
-from support_sync import Redis
+from support_sync import Redis, sleep
 
 
 @pytest.fixture
@@ -206,3 +206,14 @@ def test_whether_a_delivery_stands(redis: Redis, queue: RedisStreamScheduler, na
     assert not stands(delivery) and stands(taken, other)
     other.cancel("w")
     assert not stands(taken, other)
+
+
+def test_a_cancelled_delivery_is_not_available(redis: Redis, namespace: str) -> None:
+    queue = RedisStreamScheduler(redis, namespace, lease=ms(20))
+    queue.prepare()
+    for name in ("gone", "here"):
+        queue.make_ready(name)
+        assert queue.next_ready(ms(5)) is not None
+    queue.cancel("gone")
+    sleep(0.05)
+    assert queue.available(10) == 1

@@ -35,6 +35,7 @@ from durably_redis_sync import (
 )
 from durably_redis_sync._concurrency import (
     Draining,
+    Gathering,
     Guard,
     Mailbox,
     Nursery,
@@ -435,3 +436,40 @@ def test_a_worker_beside_the_main_thread_ends_with_it(server: EmbeddedServer, na
         [sys.executable, "-c", _BESIDE, server.url, namespace], capture_output=True, text=True, timeout=60
     )
     assert (said.returncode, said.stdout) == (0, "main ends\n"), said.stderr
+
+
+def test_callers_that_gather_share_flushes_and_none_is_lost() -> None:
+    sizes: list[int] = []
+
+    def flush(said: list[int]) -> list[int]:
+        sizes.append(len(said))
+        time.sleep(0.005)
+        if 13 in said:
+            raise LookupError("unlucky")
+        return [one * 2 for one in said]
+
+    gathering: Gathering[int, int] = Gathering(flush)
+    with ThreadPoolExecutor(50) as pool:
+        assert list(pool.map(gathering.say, range(20, 220))) == [n * 2 for n in range(20, 220)]
+    assert len(sizes) < 60
+    with pytest.raises(LookupError):
+        gathering.say(13)
+
+    main = threading.get_ident()
+    busy = [Started(gathering.say, n) for n in range(2)]
+
+    def interrupt() -> None:
+        time.sleep(0.002)
+        signal.pthread_kill(main, signal.SIGINT)
+
+    for _ in range(20):
+        busy += [Started(gathering.say, n) for n in range(4)]
+        Started(interrupt)
+        try:
+            gathering.say(5)
+            time.sleep(0.01)
+        except KeyboardInterrupt:
+            pass
+    for one in busy:
+        assert one.result(5) is not None
+    assert gathering.say(1) == 2

@@ -8,6 +8,7 @@ import time
 from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import dataclass
 from typing import Any, TypeVar
+from weakref import WeakKeyDictionary
 
 import redis.exceptions
 from durably.lua import in_one
@@ -16,6 +17,8 @@ from redis.client import NEVER_DECODE
 from redis.exceptions import ConnectionError as RedisConnectionError
 from redis.exceptions import NoScriptError, ResponseError
 from redis.exceptions import TimeoutError as RedisTimeoutError
+
+from durably_redis_async._concurrency import Gathering
 
 __all__ = [
     "Call",
@@ -124,16 +127,10 @@ class Call:
 
 async def send(call: Call) -> Any:
     """The answer of one call. Raises what the server, the connection or the answer raises."""
-
-    async def attempt() -> Any:
-        try:
-            return await _one(call, call.command, call.raw)
-        except UnicodeDecodeError:
-            return await _one(call, call.command, True)
-        except NoScriptError:
-            return await _one(call, _whole(call), call.raw)
-
-    return call.answer(await patiently(attempt))
+    reply = (await _gathering(call.client).say([call]))[0]
+    if isinstance(reply, Exception):
+        raise reply
+    return call.answer(reply)
 
 
 async def send_together(calls: Sequence[Call]) -> list[object]:
@@ -146,23 +143,47 @@ async def send_together(calls: Sequence[Call]) -> list[object]:
     clients = {id(one.client): one.client for one in calls}
     for number, client in clients.items():
         mine = [n for n, one in enumerate(calls) if id(one.client) == number]
-
-        async def attempt(client: Redis = client, mine: list[int] = mine) -> list[Any]:
-            try:
-                replies = await _pipelined(client, [calls[n] for n in mine], False)
-            except UnicodeDecodeError:
-                replies = await _pipelined(client, [calls[n] for n in mine], True)
-            if any(isinstance(reply, NoScriptError) for reply in replies):
-                # all again, in order and one by one: what came after a script may build on it
-                replies = [await _caught(calls[n]) for n in mine]
-            return replies
-
-        for n, reply in zip(mine, await patiently(attempt), strict=True):
+        for n, reply in zip(mine, await _gathering(client).say([calls[n] for n in mine]), strict=True):
             try:
                 answers[n] = reply if isinstance(reply, Exception) else calls[n].answer(reply)
             except Exception as error:
                 answers[n] = error
     return answers
+
+
+_gatherings: WeakKeyDictionary[Redis, Gathering[list[Call], list[Any]]] = WeakKeyDictionary()
+
+
+def _gathering(client: Redis) -> Gathering[list[Call], list[Any]]:
+    found = _gatherings.get(client)
+    if found is None:
+        found = _gatherings.setdefault(client, Gathering(_flush))
+    return found
+
+
+async def _flush(groups: list[list[Call]]) -> list[list[Any]]:
+    """The replies of groups of calls on one client, in one round trip; errors of the server among them."""
+
+    async def attempt() -> list[list[Any]]:
+        calls = [call for group in groups for call in group]
+        if len(calls) == 1:
+            return [[await _caught(calls[0], calls[0].command)]]
+        try:
+            replies = iter(await _pipelined(calls))
+        except UnicodeDecodeError:
+            return [await _one_by_one(group) for group in groups]
+        found = [[next(replies) for _ in group] for group in groups]
+        for n, group in enumerate(groups):
+            if any(isinstance(reply, NoScriptError) for reply in found[n]):
+                # all of it again, in order: what comes after a script may build on it
+                found[n] = await _one_by_one(group)
+        return found
+
+    return await patiently(attempt)
+
+
+async def _one_by_one(group: list[Call]) -> list[Any]:
+    return [await _caught(call, _whole(call)) for call in group]
 
 
 def in_one_script(first: Call, second: Call) -> Call:
@@ -201,20 +222,22 @@ async def _one(call: Call, command: tuple[str | int | float | bytes, ...], raw: 
     return await sending.execute_command(*command, **({NEVER_DECODE: True} if raw else {}))
 
 
-async def _caught(call: Call) -> Any:
+async def _caught(call: Call, command: tuple[str | int | float | bytes, ...]) -> Any:
     try:
-        return await _one(call, _whole(call), call.raw)
+        return await _one(call, command, call.raw)
+    except NoScriptError:
+        return await _caught(call, _whole(call))
     except ResponseError as error:
         return error
     except UnicodeDecodeError:
-        return await _one(call, _whole(call), True)
+        return await _one(call, command, True)
 
 
-async def _pipelined(client: Redis, calls: Sequence[Call], raw: bool) -> list[Any]:
-    async with client.pipeline(transaction=False) as pipe:
+async def _pipelined(calls: Sequence[Call]) -> list[Any]:
+    async with calls[0].client.pipeline(transaction=False) as pipe:
         sending: Any = pipe
         for call in calls:
-            sending.execute_command(*call.command, **({NEVER_DECODE: True} if raw or call.raw else {}))
+            sending.execute_command(*call.command, **({NEVER_DECODE: True} if call.raw else {}))
         replies: list[Any] = await pipe.execute(raise_on_error=False)
         return replies
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import copy
 import inspect
 import signal
 import threading
@@ -16,6 +17,7 @@ __all__ = [
     "CANCELLED",
     "Draining",
     "Event",
+    "Gathering",
     "Guard",
     "Mailbox",
     "Nursery",
@@ -31,6 +33,13 @@ __all__ = [
 
 P = ParamSpec("P")
 T = TypeVar("T")
+In = TypeVar("In")
+
+LANES = 2
+"""How many round trips of one client may be under way for callers that gather."""
+
+MOST = 200
+"""How many callers share one at the most."""
 
 Returning = Callable[P, Awaitable[T]]
 """A call that gives a `T` in this flavour's way."""
@@ -212,6 +221,52 @@ class Nursery:
             running.cancel()
 
     abandon = cancel
+
+
+class Gathering(Generic[In, T]):
+    """Sends what several callers have to say at once: what comes while a round trip is under way goes with the next.
+
+    `flush` takes what they say and gives the answers, in order. A caller that is cancelled leaves the others alone.
+    """
+
+    def __init__(self, flush: Callable[[list[In]], Awaitable[list[T]]]) -> None:
+        self._flush = flush
+        self._waiting: list[tuple[In, asyncio.Future[T]]] = []
+        self._running: set[asyncio.Task[None]] = set()
+
+    async def say(self, what: In) -> T:
+        """The answer to `what`. Raises what `flush` raises."""
+        answer: asyncio.Future[T] = asyncio.get_running_loop().create_future()
+        self._waiting.append((what, answer))
+        if len(self._running) < LANES:
+            running = asyncio.ensure_future(self._run())
+            self._running.add(running)
+            running.add_done_callback(self._running.discard)
+        return await answer
+
+    async def _run(self) -> None:
+        while self._waiting:
+            batch, self._waiting = self._waiting[:MOST], self._waiting[MOST:]
+            try:
+                answers = await self._flush([what for what, _ in batch])
+            except BaseException as error:
+                for _, answer in batch:
+                    if not answer.done():
+                        answer.set_exception(_alike(error))
+                if not isinstance(error, Exception):
+                    raise
+            else:
+                for (_, answer), said in zip(batch, answers, strict=True):
+                    if not answer.done():
+                        answer.set_result(said)
+
+
+def _alike(error: BaseException) -> BaseException:
+    """An error of the same kind for one more caller: each has a traceback of its own."""
+    try:
+        return copy.copy(error)
+    except Exception:
+        return error
 
 
 class Draining:

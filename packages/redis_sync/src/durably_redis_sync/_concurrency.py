@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextvars
+import copy
 import inspect
 import itertools
 import queue
@@ -17,6 +18,7 @@ __all__ = [
     "CANCELLED",
     "Draining",
     "Event",
+    "Gathering",
     "Guard",
     "Mailbox",
     "Nursery",
@@ -32,6 +34,13 @@ __all__ = [
 
 P = ParamSpec("P")
 T = TypeVar("T")
+In = TypeVar("In")
+
+LANES = 2
+"""How many round trips of one client may be under way for callers that gather."""
+
+MOST = 200
+"""How many callers share one at the most."""
 
 Returning = Callable[P, T]
 """A call that gives a `T` in this flavour's way."""
@@ -240,6 +249,95 @@ class Nursery:
         with self._changed:
             self._abandoned = True
             self._changed.notify_all()
+
+
+class _Said(Generic[In, T]):
+    def __init__(self, what: In) -> None:
+        self.what = what
+        self.turn = threading.Event()
+        self.done = threading.Event()
+        self.leads = False
+        self.gone = False
+        self.answer: T | None = None
+        self.error: BaseException | None = None
+
+
+class Gathering(Generic[In, T]):
+    """Sends what several callers have to say at once: what comes while a round trip is under way goes with the next.
+
+    `flush` takes what they say and gives the answers, in order. One of the callers sends for all that wait, then the
+    next one does.
+    """
+
+    def __init__(self, flush: Callable[[list[In]], list[T]]) -> None:
+        self._flush = flush
+        self._lock = threading.Lock()
+        self._waiting: list[_Said[In, T]] = []
+        self._leading = 0
+
+    def say(self, what: In) -> T:
+        """The answer to `what`. Raises what `flush` raises. A Ctrl-C meanwhile is heard when it is there."""
+        return shielded(self._say, what)
+
+    def _say(self, what: In) -> T:
+        said: _Said[In, T] = _Said(what)
+        with self._lock:
+            self._waiting.append(said)
+            said.leads = self._leading < LANES
+            self._leading += said.leads
+        if not said.leads:
+            try:
+                said.turn.wait()
+            except BaseException:
+                with self._lock:
+                    said.gone = True
+                    if said.leads:
+                        self._hand_on()
+                raise
+        if said.leads:
+            self._lead()
+        said.done.wait()  # another leader may have taken it along
+        if said.error is not None:
+            raise said.error
+        answer: Any = said.answer
+        given: T = answer
+        return given
+
+    def _lead(self) -> None:
+        with self._lock:
+            batch, self._waiting = self._waiting[:MOST], self._waiting[MOST:]
+        try:
+            answers = self._flush([one.what for one in batch]) if batch else []
+            for one, answer in zip(batch, answers, strict=True):
+                one.answer = answer
+        except BaseException as error:
+            for one in batch:
+                one.error = _alike(error)
+            if not isinstance(error, Exception):
+                raise
+        finally:
+            with self._lock:
+                for one in batch:
+                    one.done.set()
+                    one.turn.set()
+                self._hand_on()
+
+    def _hand_on(self) -> None:
+        """Under the lock: let the next one that waits lead, or lead no more."""
+        for one in self._waiting:
+            if not one.gone and not one.leads:
+                one.leads = True
+                one.turn.set()
+                return
+        self._leading -= 1
+
+
+def _alike(error: BaseException) -> BaseException:
+    """An error of the same kind for one more caller: each has a traceback of its own."""
+    try:
+        return copy.copy(error)
+    except Exception:
+        return error
 
 
 class Draining:

@@ -16,4 +16,7 @@ end
 if not last then return math.min(most, redis.call('XLEN', KEYS[1])) end
 local unread = #redis.call('XRANGE', KEYS[1], '(' .. last, '+', 'COUNT', most)
 if unread >= most then return most end
-return unread + #redis.call('XPENDING', KEYS[1], ARGV[1], 'IDLE', ARGV[2], '-', '+', most - unread)
+for _, row in ipairs(redis.call('XPENDING', KEYS[1], ARGV[1], 'IDLE', ARGV[2], '-', '+', most - unread)) do
+  unread = unread + #redis.call('XRANGE', KEYS[1], row[1], row[1]) -- a cancelled one's entry is gone
+end
+return unread
