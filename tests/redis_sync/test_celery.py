@@ -166,7 +166,7 @@ def test_a_fleet_of_celery_runs_sleeps_waits_fails_and_is_killed(
     for name in names:
         assert lines.count(f"charge {name}") == 1, (name, lines)
     assert lines.count("ship plain") == lines.count("ship sleeps") == 1
-    assert lines.count("ship hangs") == 2 and lines.count("ship fails") == 3
+    assert lines.count("ship hangs") == 2 and lines.count("ship fails") >= 3
     eventually(lambda: queue.available(10) == 0, describing="nothing waits", within=20)
     for name in names:
         assert durable.checkpointer.claim(name) is not None
