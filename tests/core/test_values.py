@@ -10,7 +10,7 @@ import pytest
 from durably import JSON, CheckpointCodec, LuaEffect, check_duration, check_workflow_id, inbox_key
 from durably.durations import check_moment, milliseconds, seconds
 from durably.keys import check_id, check_key, check_namespace
-from durably.queue_scripts import read_entry, reclaimed_entry, unix_milliseconds, unix_seconds
+from durably.queue_scripts import read_entries, reclaimed_entry, unix_milliseconds, unix_seconds
 from durably.records import carry
 from durably.signals import Unencodable
 from durably.wiring import WiringError, check_wiring, survives
@@ -89,15 +89,16 @@ def test_poor_ids_are_refused_where_they_are_minted(bad: str) -> None:
         {"s": [[("1-1", {"workflow": "w"})]]},
         {"s": [("1-1", {"workflow": "w"})]},
         {"s": [["1-1", {"workflow": "w"}]]},
+        [["s", [("1-1", {"workflow": "w"}), (None, None)]]],
     ],
 )
 def test_every_shape_of_a_read_is_understood(reply: Any) -> None:
-    assert read_entry(reply) == ("1-1", {"workflow": "w"})
+    assert read_entries(reply) == [("1-1", {"workflow": "w"})]
 
 
 @pytest.mark.parametrize("reply", [[], {}, None])
 def test_every_shape_of_nothing_is_understood(reply: Any) -> None:
-    assert read_entry(reply) is None
+    assert read_entries(reply) == []
 
 
 def test_a_takeovers_reply_is_a_cursor_and_perhaps_an_entry() -> None:

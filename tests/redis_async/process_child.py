@@ -108,7 +108,7 @@ class Process:
             finish.sha: "finish",
             self.queue.suspend.sha: "suspend",
         }
-        for pull in ("reclaim", "next_ready"):
+        for pull in ("reclaim", "next_several"):
             setattr(self.queue, pull, self.pulling(getattr(self.queue, pull)))
         self.queue.extension = self.noting(self.queue.extension)
         await work(
@@ -181,10 +181,11 @@ class Process:
             if await self.side.exists(self.key("held", self.name)):
                 await self.side.sadd(self.key("idle", self.name), os.getpid())
                 await self.until(lambda: self.side.exists(self.key("held", self.name)), met=False)
-            delivery = await call(*args)
-            if delivery is not None:
-                self.deliveries[delivery.workflow] = delivery
-            return delivery
+            pulled = await call(*args)
+            for delivery in pulled if isinstance(pulled, list) else [pulled]:
+                if delivery is not None:
+                    self.deliveries[delivery.workflow] = delivery
+            return pulled
 
         return pull
 

@@ -7,7 +7,7 @@ from datetime import datetime, timedelta, timezone
 from typing import Any
 
 import pytest
-from durably_redis_async import Delivery, now_utc
+from durably_redis_async import Delivery, RedisSetScheduler, RedisStreamScheduler, now_utc
 from support import ms
 from support_async import Started, sleep, together
 
@@ -204,3 +204,20 @@ async def test_a_deadline_of_another_zone_is_the_same_moment(scheduler: Any) -> 
     when = (now_utc() - ms(5)).astimezone(timezone(timedelta(hours=5)))
     await scheduler.wake_at(await scheduler.next_ready(SHORT), when)
     assert await wake(scheduler) == ["w"]
+
+
+async def test_several_are_taken_at_once_and_never_more_than_asked_for(redis: Any, namespace: str) -> None:
+    queues: list[Any] = [RedisStreamScheduler(redis, namespace), RedisSetScheduler(redis, namespace)]
+    for queue in queues:
+        await queue.prepare()
+        for n in range(7):
+            await queue.make_ready(f"w{n}")
+        taken = await queue.next_several(ms(20), 3)
+        assert len(taken) == 3
+        taken += await queue.next_several(ms(20), 100)
+        assert sorted(one.workflow for one in taken) == [f"w{n}" for n in range(7)]
+        assert len({one.receipt for one in taken}) == 7
+        assert await queue.next_several(ms(5), 3) == []
+        for one in taken:
+            await queue.done(one)
+        assert await queue.reclaim(ms(0)) is None

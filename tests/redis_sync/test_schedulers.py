@@ -8,7 +8,7 @@ from datetime import datetime, timedelta, timezone
 from typing import Any
 
 import pytest
-from durably_redis_sync import Delivery, now_utc
+from durably_redis_sync import Delivery, RedisSetScheduler, RedisStreamScheduler, now_utc
 from support import ms
 from support_sync import Started, sleep, together
 
@@ -205,3 +205,20 @@ def test_a_deadline_of_another_zone_is_the_same_moment(scheduler: Any) -> None:
     when = (now_utc() - ms(5)).astimezone(timezone(timedelta(hours=5)))
     scheduler.wake_at(scheduler.next_ready(SHORT), when)
     assert wake(scheduler) == ["w"]
+
+
+def test_several_are_taken_at_once_and_never_more_than_asked_for(redis: Any, namespace: str) -> None:
+    queues: list[Any] = [RedisStreamScheduler(redis, namespace), RedisSetScheduler(redis, namespace)]
+    for queue in queues:
+        queue.prepare()
+        for n in range(7):
+            queue.make_ready(f"w{n}")
+        taken = queue.next_several(ms(20), 3)
+        assert len(taken) == 3
+        taken += queue.next_several(ms(20), 100)
+        assert sorted(one.workflow for one in taken) == [f"w{n}" for n in range(7)]
+        assert len({one.receipt for one in taken}) == 7
+        assert queue.next_several(ms(5), 3) == []
+        for one in taken:
+            queue.done(one)
+        assert queue.reclaim(ms(0)) is None

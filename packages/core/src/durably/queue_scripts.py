@@ -32,6 +32,9 @@ SET_AVAILABLE = read_script("set_available")
 TRIM_CHUNK = 2000
 """How many entries one call of the trim script looks at."""
 
+SEVERAL = 500
+"""How many deliveries one call takes at the most."""
+
 RECLAIM_STEPS = 50
 """How far one call of the reclaim script looks, in steps of ten pending entries."""
 
@@ -68,17 +71,18 @@ def unix_milliseconds(when: datetime) -> int:
     return ceil((check_moment("a deadline", when) - _EPOCH) / timedelta(milliseconds=1))
 
 
-def read_entry(reply: Any) -> tuple[str, dict[str, str]] | None:
-    """The first entry of an XREADGROUP reply on one stream, in any of the shapes that clients give; or `None`.
+def read_entries(reply: Any) -> list[tuple[str, dict[str, str]]]:
+    """The entries of an XREADGROUP reply on one stream, in any of the shapes that clients give.
 
     They are a list of `[stream, entries]`, or a mapping of the stream to its entries, one nesting deeper or not.
     """
     if not reply:
-        return None
+        return []
     entries = next(iter(reply.values())) if isinstance(reply, dict) else reply[0][1]
     while entries and isinstance(entries[0], list) and (not entries[0] or not isinstance(entries[0][0], str)):
         entries = entries[0]
-    return _entry(entries[0]) if entries else None
+    found = [_entry(one) for one in entries or ()]
+    return [one for one in found if one is not None]
 
 
 def reclaimed_entry(reply: Any) -> tuple[str, tuple[str, dict[str, str]] | None]:

@@ -110,6 +110,11 @@ class Slots:
         self._free = limit
         self._waiting: deque[asyncio.Future[None]] = deque()
 
+    @property
+    def free(self) -> int:
+        """How many are free."""
+        return self._free
+
     async def acquire(self, timeout: float | None = None) -> bool:
         """Take one, waiting `timeout` seconds at most; whether it was taken."""
         if self._free > 0:

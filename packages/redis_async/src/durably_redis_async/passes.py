@@ -37,10 +37,17 @@ _LOOK = 0.1
 """How often a worker with no slot free looks whether it was told to stop, in seconds."""
 
 
+def check_limit(limit: int) -> int:
+    """Return `limit`, or raise a `ValueError` if it is no number above 0."""
+    if isinstance(limit, bool) or not isinstance(limit, int) or limit < 1:
+        raise ValueError(f"limit must be 1 or more, not {limit!r}")
+    return limit
+
+
 def passes(
     durable: Durable[Any],
     body: Body[object],
-    limit: int = LIMIT,
+    limit: int | Slots = LIMIT,
     *,
     lease: timedelta | None = None,
     budget: timedelta = BUDGET,
@@ -51,20 +58,18 @@ def passes(
 ) -> Sink[Delivery]:
     """A sink of deliveries: one pass each, at most `limit` at once, and none pulled without a free slot.
 
-    `lease` (default: the scheduler's) is what one sign of life is worth. When the stream ends, or `stop` is set,
+    `limit` is a number, or slots that somebody else counts. `lease` (default: the scheduler's) is what one sign of life is worth. When the stream ends, or `stop` is set,
     passes under way have `grace` to end (unset: as long as they take); then they are refused further steps, their
     claims are given back, and others may take their wakeups at once. Raises `ValueError` for a duration that is not
     positive or a limit below 1.
     """
-    if isinstance(limit, bool) or not isinstance(limit, int) or limit < 1:
-        raise ValueError(f"limit must be 1 or more, not {limit!r}")
+    slots = limit if isinstance(limit, Slots) else Slots(check_limit(limit))
     worth = check_duration("a lease", durable.scheduler.lease if lease is None else lease)
     check_duration("a budget", budget)
     check_duration("contended", contended)
     patience = None if grace is None else check_duration("grace", grace).total_seconds()
 
     async def sink(deliveries: AsyncIterator[Delivery]) -> None:
-        slots = Slots(limit)
         keeper = Keeper(durable, worth, budget)
         one = OnePass(durable, body, keeper, worth, budget, contended, now)
         failed = Event()

@@ -120,15 +120,26 @@ class Slots:
     """At most `limit` at once."""
 
     def __init__(self, limit: int) -> None:
-        self._free = threading.Semaphore(limit)
+        self._free = limit
+        self._changed = threading.Condition()
+
+    @property
+    def free(self) -> int:
+        """How many are free."""
+        return self._free
 
     def acquire(self, timeout: float | None = None) -> bool:
         """Take one, waiting `timeout` seconds at most; whether it was taken."""
-        return self._free.acquire(timeout=timeout)
+        with self._changed:
+            taken = self._changed.wait_for(lambda: self._free > 0, timeout)
+            self._free -= taken
+            return taken
 
     def release(self) -> None:
         """Give one back."""
-        self._free.release()
+        with self._changed:
+            self._free += 1
+            self._changed.notify()
 
 
 class Work:

@@ -107,19 +107,31 @@ class RedisSetScheduler:
 
     def next_ready(self, within: timedelta) -> Delivery | None:
         """The next visible workflow, looking every `poll` for `within` at most."""
+        taken = self.next_several(within, 1)
+        return taken[0] if taken else None
+
+    def next_several(self, within: timedelta, most: int) -> list[Delivery]:
+        """The next visible workflows, `most` at most: as soon as there is one, looking for `within` at most."""
         until = time.monotonic() + check_duration("within", within).total_seconds()
         with self.guard:
             reader = self.readers.pop() if self.readers else f"{self.taker}-{uuid4().hex[:8]}"
         keys = [self.schedule_key, receipts_key(self.namespace), answer_key(self.namespace, reader)]
         try:
             while True:
-                args = [milliseconds(self.lease), self._moment(), uuid4().hex, queue.ANSWERS]
+                args = [
+                    milliseconds(self.lease),
+                    self._moment(),
+                    uuid4().hex,
+                    queue.ANSWERS,
+                    min(most, queue.SEVERAL),
+                ]
                 taken = self.take(keys, args)
-                if taken is not None:
-                    return Delivery(str(taken[0]), str(taken[1]))
+                if taken:
+                    pairs = zip(taken[::2], taken[1::2], strict=True)
+                    return [Delivery(str(workflow), str(receipt)) for workflow, receipt in pairs]
                 left = until - time.monotonic()
                 if left <= 0:
-                    return None
+                    return []
                 sleep(min(left, self.poll.total_seconds()))
         finally:
             with self.guard:

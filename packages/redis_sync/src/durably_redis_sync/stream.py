@@ -147,23 +147,28 @@ class RedisStreamScheduler:
 
     def next_ready(self, within: timedelta) -> Delivery | None:
         """The next wakeup, waiting `within` at most, however short the client's `socket_timeout` is."""
+        found = self.next_several(within, 1)
+        return found[0] if found else None
+
+    def next_several(self, within: timedelta, most: int) -> list[Delivery]:
+        """The next wakeups, `most` at most: as soon as there is one, waiting `within` at most."""
         until = time.monotonic() + check_duration("within", within).total_seconds()
         patience = socket_timeout(self.redis)
         longest = _LONGEST_BLOCK if patience is None else min(_LONGEST_BLOCK, patience / 2)
         left = until - time.monotonic()
         while True:
             block = max(1, milliseconds(timedelta(seconds=max(0.001, min(left, longest)))))
-            found = self._read(block)
-            if found is not None:
+            found = self._read(block, most)
+            if found:
                 return found
             left = until - time.monotonic()
             if left <= 0:
-                return None
+                return []
 
-    def _read(self, block: int) -> Delivery | None:
+    def _read(self, block: int, most: int) -> list[Delivery]:
         def read() -> Any:
             return self.redis.xreadgroup(
-                self.group, self.consumer, {self.ready_key: ">"}, count=1, block=block
+                self.group, self.consumer, {self.ready_key: ">"}, count=min(most, queue.SEVERAL), block=block
             )
 
         try:
@@ -172,8 +177,9 @@ class RedisStreamScheduler:
             if "NOGROUP" not in str(error) and "UNBLOCKED" not in str(error):
                 raise
             self.prepare()
-            return None
-        return self._delivery(queue.read_entry(reply))
+            return []
+        found = [self._delivery(entry) for entry in queue.read_entries(reply)]
+        return [one for one in found if one is not None]
 
     def _delivery(self, entry: tuple[str, dict[str, str]] | None) -> Delivery | None:
         if entry is None:

@@ -11,9 +11,9 @@ from typing import Any
 from durably.durations import check_duration, check_idle
 from durably.values import BUDGET, LEASE, Delivery, now_utc
 
-from durably_redis_sync._concurrency import Draining, Event, Nursery, process_ends
+from durably_redis_sync._concurrency import Draining, Event, Nursery, Slots, process_ends
 from durably_redis_sync.interfaces import Durable, Scheduler
-from durably_redis_sync.passes import CONTENDED, LIMIT, passes
+from durably_redis_sync.passes import CONTENDED, LIMIT, check_limit, passes
 from durably_redis_sync.resume import Body, each
 from durably_redis_sync.streams import AnySet, Sink, Stopping, from_sink, ticks
 
@@ -38,14 +38,16 @@ def ready(
     idle: timedelta = LEASE,
     *,
     stop: Stopping | None = None,
+    room: Callable[[], int] | None = None,
 ) -> Iterator[Delivery]:
     """A stream of wakeups to act on: what was idle for `idle` first, then what is new.
 
     What is idle is looked for at once and then several times per `idle`, at most once a second, rather than before
-    every wakeup. It ends when `stop` is set, or when the process comes to its end while this runs beside its main thread.
+    every wakeup. `room`: how many may be taken at once, asked each time (unset: one). It ends when `stop` is set, or when the process comes to its end while this runs beside its main thread.
     """
     check_duration("within", within)
     check_idle(idle)
+    several: Any = getattr(scheduler, "next_several", None) if room is not None else None
     pause = min(_LOOK, idle.total_seconds() / _LOOKS)
     look_at = time.monotonic()
     while not process_ends() and (stop is None or not stop.is_set()):
@@ -55,6 +57,10 @@ def ready(
         if delivery is None:
             if time.monotonic() >= look_at:
                 look_at = time.monotonic() + pause
+            if several is not None and room is not None:
+                for one in several(within, max(1, room())):
+                    yield one
+                continue
             delivery = scheduler.next_ready(within)
         if delivery is not None:
             yield delivery
@@ -99,8 +105,9 @@ def work(
     told = Event() if stop is None else stop
     ended = Event()
     over = AnySet((told, ended))
+    slots = Slots(check_limit(limit))
     run_all = passes(
-        durable, body, limit, budget=budget, contended=contended, now=now, stop=over, grace=grace
+        durable, body, slots, budget=budget, contended=contended, now=now, stop=over, grace=grace
     )
     scheduler = durable.scheduler
 
@@ -110,7 +117,7 @@ def work(
 
     def pull() -> None:
         try:
-            run_all(ready(scheduler, within, scheduler.lease, stop=over))
+            run_all(ready(scheduler, within, scheduler.lease, stop=over, room=lambda: slots.free + 1))
         finally:
             ended.set()
 
