@@ -44,7 +44,8 @@ def run(server: str, words: list[str]) -> tuple[int, dict[str, Counter[str]], li
                 outcome = "failed"
             elif "skipped" in children:
                 outcome = "skipped"
-                reasons.append(children["skipped"].get("message", "no reason given"))
+                told_why = children["skipped"].text or children["skipped"].get("message", "")
+                reasons.append(told_why.split("Skipped: ")[-1].strip("() '\n"))
             else:
                 outcome = "passed"
             counts[flavour_of(test)][outcome] += 1
