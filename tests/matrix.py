@@ -44,7 +44,7 @@ def run(server: str, words: list[str]) -> tuple[int, dict[str, Counter[str]], li
                 outcome = "failed"
             elif "skipped" in children:
                 outcome = "skipped"
-                told_why = children["skipped"].text or children["skipped"].get("message", "")
+                told_why = str(children["skipped"].text or children["skipped"].get("message"))
                 reasons.append(told_why.split("Skipped: ")[-1].strip("() '\n"))
             else:
                 outcome = "passed"
