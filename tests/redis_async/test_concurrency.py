@@ -8,6 +8,7 @@ import signal
 from collections.abc import Awaitable
 
 import pytest
+from durably_redis_async._client import RedisConnectionError, patiently
 from durably_redis_async._concurrency import (
     Draining,
     Event,
@@ -229,3 +230,25 @@ async def test_callers_that_gather_share_flushes_and_none_is_lost() -> None:
     assert await second == 4
     with pytest.raises(asyncio.CancelledError):
         await first
+
+
+@pytest.mark.parametrize("ends", ["lost", "answered"])
+async def test_a_cancellation_that_the_client_swallows_is_one_all_the_same(ends: str) -> None:
+    calls = 0
+
+    async def call() -> str:
+        nonlocal calls
+        calls += 1
+        try:
+            await asyncio.sleep(60)
+        except asyncio.CancelledError:
+            if ends == "lost":
+                raise RedisConnectionError("lost") from None
+        return "answer"
+
+    running = asyncio.ensure_future(patiently(call))
+    await asyncio.sleep(0.01)
+    running.cancel()
+    with pytest.raises(asyncio.CancelledError):
+        await asyncio.wait_for(running, 5)
+    assert calls == 1
