@@ -8,6 +8,7 @@ which could not be had, and why.
 
 from __future__ import annotations
 
+import fcntl
 import os
 import re
 import shutil
@@ -197,8 +198,11 @@ def binary(name: str) -> Path:
         return Path(on_path)
     place = cache_folder() / name
     server = place / f"{kind}-server"
-    if not server.exists():
-        _bring(source, place, server)
+    place.parent.mkdir(parents=True, exist_ok=True)
+    with open(place.parent / f"{name}.lock", "w") as lock:  # test processes side by side want the same one
+        fcntl.flock(lock, fcntl.LOCK_EX)
+        if not server.exists():
+            _bring(source, place, server)
     found = version_of(server)
     if not found.startswith(source.version):
         raise Missing(f"{server} is version {found or 'unknown'}, not {source.version}*")
