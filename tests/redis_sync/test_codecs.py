@@ -5,10 +5,12 @@ from __future__ import annotations
 
 from datetime import datetime, timezone
 from typing import Any
+from uuid import uuid4
 
 import msgspec
 import pytest
 from durably.embedded import EmbeddedServer
+from durably.exact import difference
 from durably_redis_sync import (
     Completed,
     JsonCodec,
@@ -24,8 +26,11 @@ from durably_redis_sync import (
     claimed,
     resume,
 )
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
 from support import same
 from support_sync import Redis
+from values import atoms, nested
 
 CODECS: dict[str, Any] = {
     "json": JsonCodec(strict=True),
@@ -245,3 +250,29 @@ def test_an_effect_of_the_other_flavour_is_told_so(store: Any) -> None:
     with pytest.raises(TypeError, match="a body"):
         once(store, other_flavours)
     assert store.load("w") == {}
+
+
+@settings(
+    max_examples=40,
+    deadline=None,
+    derandomize=True,
+    database=None,
+    suppress_health_check=[HealthCheck.function_scoped_fixture, HealthCheck.too_slow],
+)
+@given(values=st.lists(nested(atoms, hostile=True), min_size=20, max_size=30))
+def test_any_value_comes_back_from_a_store_or_is_refused(store: Any, values: list[Any]) -> None:
+    workflow = uuid4().hex
+    holder = claimed(store, workflow)
+    kept: dict[str, object] = {}
+    for n, value in enumerate(values):
+        try:
+            recorded = store.record(holder, f"s{n}", value)
+        except Unencodable as error:
+            assert f"'s{n}'" in str(error)
+            continue
+        assert recorded.first and difference(value, recorded.value) is None
+        assert (store.record(holder, f"s{n}", value)).first
+        kept[f"s{n}"] = value
+    loaded = store.load(workflow)
+    assert list(loaded) == list(kept)
+    assert all(difference(value, loaded[key]) is None for key, value in kept.items())
