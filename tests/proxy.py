@@ -1,4 +1,4 @@
-"""A proxy in front of a server: swallows the reply to a chosen command and cuts the connection, or cuts them all.
+"""A proxy in front of a server: swallows the reply to a chosen command and cuts that connection.
 
 It runs on a thread of its own, so that tests of both flavours use it alike.
 """
@@ -36,11 +36,6 @@ class Proxy:
     def swallow_next(self, command: str) -> None:
         """Let the next `command` reach the server, drop its reply, and cut that connection."""
         self._doomed = b"\r\n" + command.upper().encode() + b"\r\n"
-
-    def cut(self) -> None:
-        """Cut every connection."""
-        if self._loop is not None:
-            self._loop.call_soon_threadsafe(self._abort)
 
     def start(self) -> None:
         """Listen."""

@@ -325,6 +325,7 @@ async def test_out_of_memory_each_call_does_all_or_nothing_and_giving_back_works
         await in_set.make_ready(name)
     holder = await claimed(store, "w")
     await store.record(holder, "a", 1)
+    await store.supply("doomed", "a", 1)
     from_stream = [await stream.next_ready(ms(50)) for _ in range(3)]
     from_set = [await in_set.next_ready(ms(50)) for _ in range(3)]
     assert None not in from_stream and None not in from_set
@@ -342,6 +343,7 @@ async def test_out_of_memory_each_call_does_all_or_nothing_and_giving_back_works
     for call in refused:
         with pytest.raises(ResponseError, match="maxmemory"):
             await call()
+    assert await store.discard("doomed") == 1
     await stream.cancel("gone")
     await in_set.cancel("gone")
     for queue, deliveries in ((stream, from_stream), (in_set, from_set)):
@@ -351,6 +353,7 @@ async def test_out_of_memory_each_call_does_all_or_nothing_and_giving_back_works
     await store.release(holder)
     assert await store.load("w") == {"a": 1}
     await client.config_set("maxmemory", 0)
+    assert await store.load("doomed") == {}
     assert await store.claim("w") is not None
     assert await store.load("w") == {"a": 1}
     for scheduler in (stream, in_set):

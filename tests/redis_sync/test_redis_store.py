@@ -322,6 +322,7 @@ def test_out_of_memory_each_call_does_all_or_nothing_and_giving_back_works(
         in_set.make_ready(name)
     holder = claimed(store, "w")
     store.record(holder, "a", 1)
+    store.supply("doomed", "a", 1)
     from_stream = [stream.next_ready(ms(50)) for _ in range(3)]
     from_set = [in_set.next_ready(ms(50)) for _ in range(3)]
     assert None not in from_stream and None not in from_set
@@ -339,6 +340,7 @@ def test_out_of_memory_each_call_does_all_or_nothing_and_giving_back_works(
     for call in refused:
         with pytest.raises(ResponseError, match="maxmemory"):
             call()
+    assert store.discard("doomed") == 1
     stream.cancel("gone")
     in_set.cancel("gone")
     for queue, deliveries in ((stream, from_stream), (in_set, from_set)):
@@ -348,6 +350,7 @@ def test_out_of_memory_each_call_does_all_or_nothing_and_giving_back_works(
     store.release(holder)
     assert store.load("w") == {"a": 1}
     client.config_set("maxmemory", 0)
+    assert store.load("doomed") == {}
     assert store.claim("w") is not None
     assert store.load("w") == {"a": 1}
     for scheduler in (stream, in_set):

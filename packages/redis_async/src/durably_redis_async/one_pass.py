@@ -166,11 +166,7 @@ class OnePass:
     ) -> None:
         released, answered = await close_pass(self.durable, holder, delivery, wake_at, outcome)
         if released is not None:
-            _log.warning(
-                "the claim on workflow %r could not be given back, it lapses by itself: %r",
-                holder.workflow,
-                released,
-            )
+            _not_released(holder, released)
         if answered is not None:
             _log.warning(
                 "the wakeup of workflow %r could not be answered for, it is taken again after its lease: %r",
@@ -182,11 +178,13 @@ class OnePass:
         try:
             await self.durable.checkpointer.release(holder, outcome)
         except Exception as error:
-            _log.warning(
-                "the claim on workflow %r could not be given back, it lapses by itself: %r",
-                holder.workflow,
-                error,
-            )
+            _not_released(holder, error)
+
+
+def _not_released(holder: Pass, error: Exception) -> None:
+    _log.warning(
+        "the claim on workflow %r could not be given back, it lapses by itself: %r", holder.workflow, error
+    )
 
 
 async def _finish(

@@ -26,7 +26,6 @@ BLOCKING = timedelta(seconds=1)
 GRACE = timedelta(seconds=30)
 """How long the passes of a worker that was told to stop have to end."""
 
-
 _LOOK = 1.0
 _LOOKS = 10
 """How often abandoned deliveries are looked for: this often per lease, and every so many seconds at the least."""
@@ -43,7 +42,8 @@ def ready(
     """A stream of wakeups to act on: what was idle for `idle` first, then what is new.
 
     What is idle is looked for at once and then several times per `idle`, at most once a second, rather than before
-    every wakeup. `room`: how many may be taken at once, asked each time (unset: one). It ends when `stop` is set, or when the process comes to its end while this runs beside its main thread.
+    every wakeup. `room`: how many may be taken at once, asked each time (unset: one). It ends when `stop` is set, or
+    when the process comes to its end while this runs beside its main thread.
     """
     check_duration("within", within)
     check_idle(idle)
@@ -94,8 +94,8 @@ def work(
     how long a pass may take. `contended`: when to look again at a workflow that another pass holds. `limit`: how many
     passes at once. `stop`: an event that drains the worker when set: it pulls no more, its passes have `grace` to
     end, what is left then is given back for others to take at once. `now`: the clock; the store's server's, unless a
-    test gives another. Without `stop`, and in the main thread, the first
-    SIGTERM or SIGINT drains it, and a second one does what it would have done without us.
+    test gives another. Without `stop`, and in the main thread, the first SIGTERM or SIGINT drains it, and a second one
+    does what it would have done without us.
 
     Raises `ValueError` for what is out of range, and what the store or the queue raises when the loop itself fails; a
     workflow's failure is logged, and its wakeup taken again after the lease.
