@@ -414,7 +414,9 @@ class TestNothingThatWaitsExpires:
 
         self.pass_over(store, body)
         for key in (store.hash_key("w"), store.pass_key("w")):
-            assert timedelta(days=30) < ms(redis.pttl(key)) <= timedelta(days=30, seconds=60)
+            left = ms(redis.pttl(key))
+            # the pass's clock is never behind the server's, and ahead by no more than its opening round trip
+            assert timedelta(days=30) < left < timedelta(days=30, seconds=65)
         store.append("w", "mail")
         assert timedelta(days=30) < ms(redis.pttl(store.hash_key("w")))
 
