@@ -464,9 +464,10 @@ def test_callers_that_gather_share_flushes_and_none_is_lost() -> None:
 
     for _ in range(20):
         busy += [Started(gathering.say, n) for n in range(4)]
-        Started(interrupt)
         try:
+            interrupting = Started(interrupt)
             gathering.say(5)
+            interrupting.result(5)
             time.sleep(0.01)
         except KeyboardInterrupt:
             pass
