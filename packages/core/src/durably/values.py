@@ -17,6 +17,9 @@ BUDGET = timedelta(minutes=5)
 INBOX = "inbox:"
 """The key space of a workflow's messages, which only `append` may write to."""
 
+INPUT = "input"
+"""The step name under which a workflow's input is recorded, unless its starter says otherwise."""
+
 INBOX_DIGITS = 20
 """How many digits a message's number has in its key, so that keys sort as numbers do."""
 

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from typing import Generic, TypeVar
 
 from durably.keys import check_id
-from durably.values import Entry
+from durably.values import INPUT, Entry
 
 from durably_redis_async.interfaces import Checkpointer, Scheduler
 
@@ -23,6 +23,10 @@ class SplitDurable(Generic[Effect]):
 
     checkpointer: Checkpointer[Effect]
     scheduler: Scheduler
+
+    async def start(self, workflow: str, value: object = None, *, key: str = INPUT) -> object:
+        """Record the workflow's input and ask for a pass; returns what is recorded now: the first start's input."""
+        return await self.arrive(workflow, key, value)
 
     async def arrive(self, workflow: str, key: str, value: object) -> object:
         """Supply `value` under `key` and ask for a pass; returns what is recorded now."""

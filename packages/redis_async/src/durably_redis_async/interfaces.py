@@ -8,7 +8,7 @@ from typing import Protocol, TypeVar
 from durably.durations import check_duration
 from durably.keys import check_id
 from durably.signals import Contended
-from durably.values import BUDGET, LEASE, Delivery, Entry, Pass, Recorded, Written
+from durably.values import BUDGET, INPUT, LEASE, Delivery, Entry, Pass, Recorded, Written
 
 Effect_contra = TypeVar("Effect_contra", contravariant=True)
 Effect = TypeVar("Effect")
@@ -147,6 +147,13 @@ class Durable(Protocol[Effect_contra]):
     @property
     def scheduler(self) -> Scheduler:
         """The queue."""
+        ...
+
+    async def start(self, workflow: str, value: object = None, *, key: str = INPUT) -> object:
+        """Start a workflow: record `value` as its input under `key`, and ask for a pass; returns what is recorded now.
+
+        The first start's input stands, so a repeat is harmless. The body reads it with `run.input`.
+        """
         ...
 
     async def arrive(self, workflow: str, key: str, value: object) -> object:

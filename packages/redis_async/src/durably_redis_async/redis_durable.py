@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from durably.values import Entry
+from durably.values import INPUT, Entry
 
 from durably_redis_async._client import in_one_script, same_database, send
 from durably_redis_async.checkpointer import RedisCheckpointer
@@ -34,6 +34,11 @@ class RedisDurable:
                 "the store and the queue are in two databases, where one script cannot reach both: "
                 "build them on one client, or use SplitDurable"
             )
+
+    async def start(self, workflow: str, value: object = None, *, key: str = INPUT) -> object:
+        """Record the workflow's input and ask for a pass, in one step; returns what is recorded now: the first start's
+        input."""
+        return await self.arrive(workflow, key, value)
 
     async def arrive(self, workflow: str, key: str, value: object) -> object:
         """Supply `value` under `key` and ask for a pass, in one step; returns what is recorded now."""

@@ -5,7 +5,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from durably.values import Entry
+from durably.values import INPUT, Entry
 
 from durably_redis_sync._client import in_one_script, same_database, send
 from durably_redis_sync.checkpointer import RedisCheckpointer
@@ -35,6 +35,11 @@ class RedisDurable:
                 "the store and the queue are in two databases, where one script cannot reach both: "
                 "build them on one client, or use SplitDurable"
             )
+
+    def start(self, workflow: str, value: object = None, *, key: str = INPUT) -> object:
+        """Record the workflow's input and ask for a pass, in one step; returns what is recorded now: the first start's
+        input."""
+        return self.arrive(workflow, key, value)
 
     def arrive(self, workflow: str, key: str, value: object) -> object:
         """Supply `value` under `key` and ask for a pass, in one step; returns what is recorded now."""

@@ -19,7 +19,7 @@ from durably.signals import (
     Suspended,
 )
 from durably.typed import parser
-from durably.values import INBOX, Entry, Pass, Recorded, now_utc
+from durably.values import INBOX, INPUT, Entry, Pass, Recorded, now_utc
 
 from durably_redis_sync._concurrency import Guard, Returning, called, shielded
 from durably_redis_sync.extending import Extend
@@ -112,6 +112,10 @@ class Run:
         self._record(key, (self.now() + duration).isoformat(), note)
         if reached:
             raise reached[0]
+
+    def input(self, parse: Parse[T]) -> T:
+        """What the workflow was started with (`durable.start`); waits for it as long as it takes."""
+        return self.awaiting(INPUT, parse)
 
     def awaiting(self, key: str, parse: Parse[T]) -> T:
         """The value that somebody supplies under `key` (with `arrive`); waits for it as long as it takes."""
