@@ -227,6 +227,13 @@ class TestTheGuide:
         await guide.resume(holder, guide.store, guide.approval)
         assert (await guide.store.load("late"))["decided"] == "too late"
 
+    async def test_starting_and_messaging_others(self, guide: Page) -> None:
+        await _run(guide, "Starting and messaging other workflows")
+        await guide.durable.start("order-9", {"address": "Hauptstr. 1"})
+        await _worked(guide, guide.order, "order-9", "announced")
+        assert await guide.store.load("order-9-shipment") == {"input": {"to": "Hauptstr. 1"}}
+        assert list((await guide.store.load("warehouse")).values()) == [{"order": "order-9"}]
+
     async def test_messages(self, guide: Page) -> None:
         await _run(guide, "Messages")
         assert await _worked(guide, guide.tally, "tally-1", "result") == 3

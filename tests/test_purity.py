@@ -22,6 +22,7 @@ WITHOUT_REDIS = {
     "resume.py",
     "extending.py",
     "one_pass.py",
+    "outbox.py",
     "passes.py",
     "together.py",
     "worker.py",

@@ -51,6 +51,15 @@ def check_key(key: str) -> str:
     return key
 
 
+def check_once(once: str | None) -> str | None:
+    """Return `once`, or raise if it is neither `None` nor text that is not empty."""
+    if once is not None:
+        _check_text("once", once)
+        if not once:
+            raise ValueError("once must not be empty: it names a message")
+    return once
+
+
 def workflow_key(namespace: str, workflow: str) -> str:
     """The hash of a workflow's records."""
     return f"{namespace}:{{{workflow}}}"

@@ -18,6 +18,7 @@ TAKE = read_script("take")
 STRETCH = read_script("stretch")
 STILL_HERE = read_script("still_here")
 HAND_BACK = read_script("hand_back")
+LOOK = read_script("look")
 WRITE = read_script("write")
 OFFER = read_script("offer")
 FILE_AWAY = read_script("file_away")
@@ -92,15 +93,22 @@ def write(namespace: str, holder: Pass, key: str, encoding: str | bytes, ttl: in
     return _both(namespace, holder.workflow), [key, encoding, holder.token, ttl]
 
 
+def look(namespace: str, holder: Pass, key: str) -> Request:
+    """The look at a step's record."""
+    return _both(namespace, holder.workflow), [key, holder.token]
+
+
 def offer(namespace: str, workflow: str, key: str, encoding: str | bytes, ttl: int) -> Request:
     """`ttl` in ms."""
     return _both(namespace, workflow), [key, encoding, ttl]
 
 
-def file_away(namespace: str, workflow: str, encoding: str | bytes, ttl: int, nonce: str) -> Request:
-    """`ttl` in ms."""
+def file_away(
+    namespace: str, workflow: str, encoding: str | bytes, ttl: int, nonce: str, once: str | None = None
+) -> Request:
+    """`ttl` in ms. `once`: the message's own name."""
     keys = [*_both(namespace, workflow), said_key(namespace, workflow, nonce)]
-    return keys, [encoding, ttl, REMEMBERED]
+    return keys, [encoding, ttl, REMEMBERED, once or ""]
 
 
 def forget(namespace: str, workflow: str, ttl: int, nonce: str) -> Request:

@@ -34,9 +34,9 @@ class SplitDurable(Generic[Effect]):
         await self.scheduler.make_ready(workflow)
         return stands
 
-    async def deliver(self, workflow: str, value: object) -> Entry[object]:
-        """Append a message and ask for a pass."""
-        entry = await self.checkpointer.append(workflow, value)
+    async def deliver(self, workflow: str, value: object, *, once: str | None = None) -> Entry[object]:
+        """Append a message and ask for a pass. `once`: the message's own name; a repeat under it files nothing."""
+        entry = await self.checkpointer.append(workflow, value, **({} if once is None else {"once": once}))
         await self.scheduler.make_ready(workflow)
         return entry
 

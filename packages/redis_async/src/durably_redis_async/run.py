@@ -22,7 +22,8 @@ from durably.values import INBOX, INPUT, Entry, Pass, Recorded, now_utc
 
 from durably_redis_async._concurrency import Guard, Returning, called, shielded
 from durably_redis_async.extending import Extend
-from durably_redis_async.interfaces import Checkpointer
+from durably_redis_async.interfaces import Checkpointer, Durable
+from durably_redis_async.outbox import Outbox
 
 T = TypeVar("T")
 S = TypeVar("S", bound=Suspended)
@@ -33,7 +34,7 @@ takes the recorded value and returns a `T` or raises."""
 
 
 @dataclass(eq=False)
-class Run:
+class Run(Outbox):
     """One pass over a workflow's body. Made by `resume` and the worker; a body only calls its methods.
 
     A name may be used once per pass, and names in `inbox:` are the store's.
@@ -47,6 +48,7 @@ class Run:
     reached: list[Suspended] = field(default_factory=list, init=False, repr=False)
     lost: bool = field(default=False, init=False, repr=False)
     ended: bool = field(default=False, init=False, repr=False)
+    durable: Durable[Any] | None = field(default=None, kw_only=True, repr=False)
     writing: int = field(default=0, init=False, repr=False)
     _used: set[str] = field(default_factory=set, init=False, repr=False)
     _guard: Guard = field(default_factory=Guard, init=False, repr=False)

@@ -10,7 +10,7 @@ from uuid import uuid4
 from durably import scripts
 from durably.codec import CheckpointCodec
 from durably.durations import check_duration, milliseconds
-from durably.keys import check_id, check_key, pass_key, workflow_key
+from durably.keys import check_id, check_key, check_once, pass_key, workflow_key
 from durably.queue_scripts import server_time
 from durably.records import (
     Encoding,
@@ -21,7 +21,7 @@ from durably.records import (
     encoding_of,
     in_order,
 )
-from durably.values import BUDGET, LEASE, Entry, Pass
+from durably.values import BUDGET, LEASE, Entry, Pass, Recorded
 
 from durably_redis_async._client import Call, Redis, Script, send_together
 
@@ -40,6 +40,8 @@ class StoreCalls:
     raw: bool
     take: Script
     still_here: Script
+    write: Script
+    look: Script
     hand_back: Script
     offer: Script
     file_away: Script
@@ -113,6 +115,31 @@ class StoreCalls:
         keys, args = scripts.hand_back(self.namespace, holder, self._ttl, outcome, self.abandon_after)
         return self.hand_back.call(keys, args, bool)
 
+    def recording(self, holder: Pass, key: str, value: object) -> Call:
+        """`record` as a call; its answer is a `Recorded`. Refusals of ours come as the server's errors."""
+        check_key(key)
+        workflow = holder.workflow
+        encoding, back = carry(self.codec, workflow, key, value, self.max_bytes)
+
+        def answer(stored: Any) -> Recorded:
+            if stored is None:
+                return Recorded(back, True)
+            if encoding_of(workflow, key, stored) == encoding:
+                return Recorded(back, True)
+            return Recorded(self._decoded(workflow, key, stored), False)
+
+        keys, args = scripts.write(self.namespace, holder, key, encoding, self._ttl)
+        return self.write.call(keys, args, answer, raw=self.raw)
+
+    def looking(self, holder: Pass, key: str) -> Call:
+        """What is recorded of a step, as a call; its answer is the value, or `None`."""
+
+        def answer(stored: Any) -> object:
+            return None if stored is None else self._decoded(holder.workflow, key, stored)
+
+        keys, args = scripts.look(self.namespace, holder, key)
+        return self.look.call(keys, args, answer, raw=self.raw)
+
     def supplying(self, workflow: str, key: str, value: object) -> Call:
         """`supply` as a call; its answer is what is recorded now."""
         check_id(workflow)
@@ -127,15 +154,16 @@ class StoreCalls:
         keys, args = scripts.offer(self.namespace, workflow, key, encoding, self._ttl)
         return self.offer.call(keys, args, answer, raw=self.raw)
 
-    def appending(self, workflow: str, value: object) -> Call:
+    def appending(self, workflow: str, value: object, once: str | None = None) -> Call:
         """`append` as a call; its answer is the `Entry`."""
         check_id(workflow)
+        check_once(once)
         encoding, back = carry(self.codec, workflow, "inbox", value, self.max_bytes)
 
         def answer(key: Any) -> Entry[object]:
             return Entry(key if isinstance(key, str) else key.decode(), back)
 
-        keys, args = scripts.file_away(self.namespace, workflow, encoding, self._ttl, uuid4().hex)
+        keys, args = scripts.file_away(self.namespace, workflow, encoding, self._ttl, uuid4().hex, once)
         return self.file_away.call(keys, args, answer)
 
     def discarding(self, workflow: str) -> Call:

@@ -16,11 +16,9 @@ from durably.lua import splice
 from durably.records import (
     MAX_BYTES,
     Row,
-    carry,
     check_max_bytes,
     decode_all,
     decode_field,
-    encoding_of,
     is_bytes,
     moment,
 )
@@ -61,6 +59,7 @@ class RedisCheckpointer(StoreCalls):
     stretch: Script = field(init=False, repr=False, compare=False)
     still_here: Script = field(init=False, repr=False, compare=False)
     write: Script = field(init=False, repr=False, compare=False)
+    look: Script = field(init=False, repr=False, compare=False)
     offer: Script = field(init=False, repr=False, compare=False)
     file_away: Script = field(init=False, repr=False, compare=False)
     forget: Script = field(init=False, repr=False, compare=False)
@@ -83,6 +82,7 @@ class RedisCheckpointer(StoreCalls):
         self.stretch = register(self.redis, scripts.STRETCH)
         self.still_here = register(self.redis, scripts.STILL_HERE)
         self.write = register(self.redis, scripts.WRITE)
+        self.look = register(self.redis, scripts.LOOK)
         self.offer = register(self.redis, scripts.OFFER)
         self.file_away = register(self.redis, scripts.FILE_AWAY)
         self.forget = register(self.redis, scripts.FORGET)
@@ -140,22 +140,10 @@ class RedisCheckpointer(StoreCalls):
 
     def record(self, holder: Pass, key: str, value: object) -> Recorded:
         """Record a step, once. Raises `Fenced` if the claim is lost, `Unencodable` for a value that cannot be kept."""
-        check_key(key)
-        workflow = holder.workflow
-        encoding, back = carry(self.codec, workflow, key, value, self.max_bytes)
-
-        def answer(stored: Any) -> Recorded:
-            if stored is None:
-                return Recorded(back, True)
-            if encoding_of(workflow, key, stored) == encoding:
-                return Recorded(back, True)
-            return Recorded(self._decoded(workflow, key, stored), False)
-
-        keys, args = scripts.write(self.namespace, holder, key, encoding, self._ttl)
         try:
-            recorded: Recorded = send(self.write.call(keys, args, answer, raw=self.raw))
+            recorded: Recorded = send(self.recording(holder, key, value))
         except ResponseError as error:
-            ours = scripts.refused(str(error), workflow, key)
+            ours = scripts.refused(str(error), holder.workflow, key)
             raise error if ours is None else ours from None
         return recorded
 
@@ -197,9 +185,9 @@ class RedisCheckpointer(StoreCalls):
         """Record a value that the workflow waits for at `key`; returns what is recorded now: the first one stands."""
         return send(self.supplying(workflow, key, value))
 
-    def append(self, workflow: str, value: object) -> Entry[object]:
-        """File a message in the workflow's inbox."""
-        entry: Entry[object] = send(self.appending(workflow, value))
+    def append(self, workflow: str, value: object, *, once: str | None = None) -> Entry[object]:
+        """File a message in the workflow's inbox. `once`: its own name, under which it is filed once, however often."""
+        entry: Entry[object] = send(self.appending(workflow, value, once))
         return entry
 
     def discard(self, workflow: str) -> int:

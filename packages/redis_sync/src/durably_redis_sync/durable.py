@@ -35,9 +35,9 @@ class SplitDurable(Generic[Effect]):
         self.scheduler.make_ready(workflow)
         return stands
 
-    def deliver(self, workflow: str, value: object) -> Entry[object]:
-        """Append a message and ask for a pass."""
-        entry = self.checkpointer.append(workflow, value)
+    def deliver(self, workflow: str, value: object, *, once: str | None = None) -> Entry[object]:
+        """Append a message and ask for a pass. `once`: the message's own name; a repeat under it files nothing."""
+        entry = self.checkpointer.append(workflow, value, **({} if once is None else {"once": once}))
         self.scheduler.make_ready(workflow)
         return entry
 

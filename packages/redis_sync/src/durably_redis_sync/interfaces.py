@@ -73,8 +73,11 @@ class Checkpointer(Protocol[Effect_contra]):
         """Record a value that a workflow waits for, without a claim; returns what is recorded now."""
         ...
 
-    def append(self, workflow: str, value: object) -> Entry[object]:
-        """File a message, without a claim. Keys sort in the order of appending, and none is used twice."""
+    def append(self, workflow: str, value: object, *, once: str | None = None) -> Entry[object]:
+        """File a message, without a claim. Keys sort in the order of appending, and none is used twice.
+
+        `once` names the message: one that was filed under the name before is told its key, and nothing is filed.
+        """
         ...
 
     def discard(self, workflow: str) -> int:
@@ -161,8 +164,8 @@ class Durable(Protocol[Effect_contra]):
         """Supply a value and ask for a pass; returns what is recorded now."""
         ...
 
-    def deliver(self, workflow: str, value: object) -> Entry[object]:
-        """Append a message and ask for a pass."""
+    def deliver(self, workflow: str, value: object, *, once: str | None = None) -> Entry[object]:
+        """Append a message and ask for a pass. `once`: as for `append`."""
         ...
 
     def delete(self, workflow: str) -> int:

@@ -103,7 +103,8 @@ class OnePass:
     ) -> Outcome[object] | None:
         outcomes: list[Outcome[object]] = []
         failures: list[BaseException] = []
-        run = Run(holder, self.durable.checkpointer, opening.recorded, self._extend, self._clock(opening))
+        durable, clock = self.durable, self._clock(opening)
+        run = Run(holder, durable.checkpointer, opening.recorded, self._extend, clock, durable=durable)
         held = self.keeper.hold(holder, delivery, run, self.budget, since)
         if held is None:
             self._close(holder, delivery, _AT_ONCE)
