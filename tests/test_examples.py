@@ -322,6 +322,7 @@ class TestTheGuide:
 
     async def test_how_long_records_are_kept(self, guide: Page) -> None:
         await _run(guide, "How long records are kept")
+        assert await guide.queue.parked() == {}
         await guide.store.supply("w", "a", 1)
         await asyncio.sleep(0.05)
         assert await guide.store.load("w") == {"a": 1}

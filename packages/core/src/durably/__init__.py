@@ -7,6 +7,7 @@ from durably.keys import check_workflow_id
 from durably.msgspec_codec import MsgpackCodec, MsgspecCodec
 from durably.outcomes import Outcome
 from durably.signals import (
+    CheckpointGone,
     Contended,
     EffectResultError,
     EffectTorn,
@@ -48,6 +49,7 @@ __all__ = [
     "LEASE",
     "Blocked",
     "CheckpointCodec",
+    "CheckpointGone",
     "Completed",
     "Contended",
     "Delivery",

@@ -110,6 +110,36 @@ def answer_key(namespace: str, reader: str) -> str:
     return f"{{{schedule_key(namespace)}}}:answers:{reader}"
 
 
+def set_slept_key(namespace: str) -> str:
+    """The hash of the workflows that the set scheduler lets sleep."""
+    return f"{{{schedule_key(namespace)}}}:slept"
+
+
+def parked_key(namespace: str) -> str:
+    """The hash of the stream scheduler's parked workflows."""
+    return f"{{{namespace}}}:parked"
+
+
+def set_parked_key(namespace: str) -> str:
+    """The hash of the set scheduler's parked workflows."""
+    return f"{{{schedule_key(namespace)}}}:parked"
+
+
+def unparked_key(parked: str, nonce: str) -> str:
+    """What was answered to one `unpark`, kept for a while in case the reply was lost."""
+    return f"{parked}:said:{nonce}"
+
+
+def dropped_key(namespace: str) -> str:
+    """The hash of when workflows of the stream scheduler were cancelled."""
+    return f"{{{namespace}}}:dropped"
+
+
+def set_dropped_key(namespace: str) -> str:
+    """The hash of when workflows of the set scheduler were cancelled."""
+    return f"{{{schedule_key(namespace)}}}:dropped"
+
+
 def _check_text(what: str, text: str) -> str:
     """Return `text`, or raise: `TypeError` if it is no text or is formatted as another, `ValueError` if it has no UTF-8.
 

@@ -11,7 +11,7 @@ from datetime import timedelta
 from durably.durations import milliseconds
 from durably.keys import pass_key, said_key, workflow_key
 from durably.lua import read_script
-from durably.signals import EffectResultError, EffectTorn, Fenced
+from durably.signals import CheckpointGone, EffectResultError, EffectTorn, Fenced
 from durably.values import Blocked, Completed, Pass, Sleeping
 
 TAKE = read_script("take")
@@ -32,8 +32,8 @@ Request = tuple[list[str], list[str | int | float | bytes]]
 
 
 def refusal(message: str) -> tuple[str, str]:
-    """The code and the text of an error reply of ours (`FENCED`, `TORN`, `NOTTEXT`), or `("", message)`."""
-    for code in ("FENCED", "TORN", "NOTTEXT"):
+    """The code and the text of an error reply of ours (`FENCED`, `TORN`, `NOTTEXT`, `GONE`), or `("", message)`."""
+    for code in ("FENCED", "TORN", "NOTTEXT", "GONE"):
         if message.startswith(code + " "):
             return code, message[len(code) + 1 :]
     return "", message
@@ -44,6 +44,8 @@ def refused(message: str, workflow: str, key: str) -> BaseException | None:
     code, text = refusal(message)
     if code == "FENCED":
         return Fenced(workflow)
+    if code == "GONE":
+        return CheckpointGone(workflow, text)
     if code == "TORN":
         return EffectTorn(workflow, key, text)
     if code == "NOTTEXT":
@@ -53,26 +55,34 @@ def refused(message: str, workflow: str, key: str) -> BaseException | None:
     return None
 
 
-def take(namespace: str, workflow: str, budget: int, alive: int, ttl: int, nonce: str) -> Request:
-    """Durations in ms."""
-    return [pass_key(namespace, workflow)], [budget, alive, ttl, nonce]
+def take(
+    namespace: str, workflow: str, budget: int, alive: int, ttl: int, nonce: str, slept: bool = False
+) -> Request:
+    """Durations in ms. `slept`: whether the wakeup came out of a sleep."""
+    return _claim(namespace, workflow), [budget, alive, ttl, nonce, "1" if slept else ""]
 
 
 def stretch(namespace: str, holder: Pass, budget: int, alive: int, ttl: int) -> Request:
     """Durations in ms."""
-    return [pass_key(namespace, holder.workflow)], [holder.token, budget, alive, ttl]
+    return _claim(namespace, holder.workflow), [holder.token, budget, alive, ttl]
 
 
 def still_here(namespace: str, holder: Pass, alive: int, ttl: int) -> Request:
     """Durations in ms."""
-    return [pass_key(namespace, holder.workflow)], [holder.token, alive, ttl]
+    return _claim(namespace, holder.workflow), [holder.token, alive, ttl]
 
 
 def hand_back(
-    namespace: str, holder: Pass, ttl: int, outcome: object = None, abandon_after: timedelta | None = None
+    namespace: str,
+    holder: Pass,
+    ttl: int,
+    outcome: object = None,
+    abandon_after: timedelta | None = None,
+    keep_failed: timedelta | None = None,
 ) -> Request:
     """`ttl` in ms. `outcome`: what the pass came to, `None` if that is not known, an exception if it failed."""
-    keys = [pass_key(namespace, holder.workflow), workflow_key(namespace, holder.workflow)]
+    keys = _claim(namespace, holder.workflow)
+    failed = "" if keep_failed is None else milliseconds(keep_failed)
     if isinstance(outcome, Sleeping):
         state, when = "sleeps", str(int(outcome.due.timestamp() * 1000))
     elif isinstance(outcome, Blocked):
@@ -81,7 +91,11 @@ def hand_back(
         state, when = "ended", ""
     else:
         state, when = "" if outcome is None else "failed", ""
-    return keys, [holder.token, ttl, state, when]
+    return keys, [holder.token, ttl, state, when, failed]
+
+
+def _claim(namespace: str, workflow: str) -> list[str]:
+    return [pass_key(namespace, workflow), workflow_key(namespace, workflow)]
 
 
 def _both(namespace: str, workflow: str) -> list[str]:

@@ -70,10 +70,14 @@ class Recorded:
 
 @dataclass(frozen=True, slots=True)
 class Delivery:
-    """One wakeup of `workflow`, taken and not yet answered for. `receipt` is the scheduler's name for it."""
+    """One wakeup of `workflow`, taken and not yet answered for. `receipt` is the scheduler's name for it.
+
+    `slept`: whether it came out of a sleep, so that something is recorded of the workflow.
+    """
 
     workflow: str
     receipt: str
+    slept: bool = False
 
 
 @dataclass(frozen=True, slots=True)

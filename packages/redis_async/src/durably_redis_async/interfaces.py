@@ -30,11 +30,14 @@ class Checkpointer(Protocol[Effect_contra]):
         """The same, with the time of each write."""
         ...
 
-    async def claim(self, workflow: str, budget: timedelta = BUDGET, alive: timedelta = LEASE) -> Pass | None:
+    async def claim(
+        self, workflow: str, budget: timedelta = BUDGET, alive: timedelta = LEASE, *, slept: bool = False
+    ) -> Pass | None:
         """The right to run one pass, or `None` while another holds it.
 
         It lapses `alive` after the last sign of life, or when `budget` is over, whichever is sooner. Tokens rise
-        strictly per workflow, also after the claim's key has expired.
+        strictly per workflow, also after the claim's key has expired. Raises `CheckpointGone` if records of a workflow
+        that has not ended are gone: `slept` says that its wakeup came out of a sleep, so that something was recorded.
         """
         ...
 
@@ -136,6 +139,18 @@ class Scheduler(Protocol):
 
     async def done(self, delivery: Delivery) -> None:
         """Answer for `delivery`; silent if it is no longer held."""
+        ...
+
+    async def park(self, delivery: Delivery, reason: str) -> None:
+        """Answer for `delivery` and put its workflow on the list of those that are parked, in one step."""
+        ...
+
+    async def parked(self) -> dict[str, str]:
+        """The parked workflows: JSON text each, with `reason`, and `at` (ms since 1970, by the queue's clock)."""
+        ...
+
+    async def unpark(self, workflow: str) -> bool:
+        """Take `workflow` off that list and ask for a pass over it; whether it was parked."""
         ...
 
 

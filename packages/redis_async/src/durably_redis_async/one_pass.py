@@ -9,7 +9,7 @@ from datetime import datetime, timedelta, timezone
 from typing import Any
 
 from durably.outcomes import Outcome
-from durably.signals import Fenced
+from durably.signals import CheckpointGone, Fenced
 from durably.values import Delivery, Pass, Sleeping, now_utc
 
 from durably_redis_async._concurrency import shielded
@@ -54,6 +54,8 @@ class OnePass:
             await self.pass_for(delivery)
         except LEAVING:
             raise
+        except CheckpointGone:
+            pass  # said where it was parked
         except Fenced:
             _log.info("workflow %r was taken over by another pass", workflow)
         except BaseException:
@@ -61,7 +63,7 @@ class OnePass:
 
     async def pass_for(self, delivery: Delivery) -> Outcome[object] | None:
         """One pass. Its outcome, or `None` when there was none; raises what went wrong with it."""
-        since = time.monotonic()
+        workflow, since = delivery.workflow, time.monotonic()
         opened: list[Opening] = []
 
         async def claim() -> None:
@@ -73,6 +75,10 @@ class OnePass:
             for opening in opened:
                 if opening.holder is not None:
                     await shielded(self._release, opening.holder)
+            raise
+        except CheckpointGone as error:
+            _log.error("workflow %r is parked: %s", workflow, error)
+            await self.durable.scheduler.park(delivery, str(error))
             raise
         opening = opened[0]
         if opening.holder is None:

@@ -30,6 +30,7 @@ from durably_redis_async._client import (
     socket_timeout,
 )
 from durably_redis_async._concurrency import Guard
+from durably_redis_async.parking import StreamParking
 from durably_redis_async.streams import Sink, from_sink
 
 TRIM_EVERY = timedelta(minutes=1)
@@ -39,7 +40,7 @@ _LONGEST_BLOCK = 1.0
 
 
 @dataclass
-class RedisStreamScheduler:
+class RedisStreamScheduler(StreamParking):
     """Wakeups in a stream.
 
     `redis` must be built with `decode_responses=True`. `namespace`: text without braces. `group`: the consumer group
@@ -190,7 +191,7 @@ class RedisStreamScheduler:
         if not workflow:
             await self.done(Delivery("?", receipt))
             return None
-        return Delivery(workflow, receipt)
+        return Delivery(workflow, receipt, "slept" in fields)
 
     async def reclaim(self, idle: timedelta) -> Delivery | None:
         """Take over one delivery that showed no sign of life for `idle`, or `None`.
@@ -243,7 +244,7 @@ class RedisStreamScheduler:
     def cancelling(self, workflow: str) -> Call:
         """The beginning of a cancellation as a call: no sleeper is left, and none of its deliveries stands. Its answer
         is the last entry to `sweep`."""
-        keys = [self.ready_key, self.sleeping_key, self._cancelled_key]
+        keys = [self.ready_key, self.sleeping_key, self._cancelled_key, *self._kept_keys]
         return self.mark_cancelled.call(keys, [check_id(workflow), queue.MARKS, uuid4().hex], queue.as_text)
 
     async def sweep(self, workflow: str, mark: Call, last: str | None) -> None:

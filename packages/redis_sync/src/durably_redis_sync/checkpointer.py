@@ -44,7 +44,7 @@ class RedisCheckpointer(StoreCalls):
     `redis` must be built with `decode_responses=True` (either way if the codec gives bytes). `namespace` (text without
     braces) keeps the keys apart from what else is in the database. `ttl` is how long records live after the last write, once the workflow is not
     asleep or blocked: one that waits outlives its wait. `abandon_after`: how long a blocked workflow is kept (unset: until
-    it is deleted). `codec` says how values are recorded, and every process that shares the namespace must
+    it is deleted). `keep_failed`: how long a workflow's records are kept after a pass that failed, and is not tried again (unset: for `ttl`, and what had no end keeps none). `codec` says how values are recorded, and every process that shares the namespace must
     use the same. `max_bytes`: how large one encoded value may be (`None`: any size). Raises `ValueError` or
     `TypeError` for what does not fit.
 
@@ -68,6 +68,7 @@ class RedisCheckpointer(StoreCalls):
     guard: Guard = field(default_factory=Guard, init=False, repr=False, compare=False)
     max_bytes: int | None = field(default=MAX_BYTES, kw_only=True)
     abandon_after: timedelta | None = field(default=None, kw_only=True)
+    keep_failed: timedelta | None = field(default=None, kw_only=True)
     raw: bool = field(default=False, init=False, repr=False, compare=False)
 
     def __post_init__(self) -> None:
@@ -76,6 +77,8 @@ class RedisCheckpointer(StoreCalls):
         check_max_bytes(self.max_bytes)
         if self.abandon_after is not None:
             check_duration("abandon_after", self.abandon_after)
+        if self.keep_failed is not None:
+            check_duration("keep_failed", self.keep_failed)
         check_namespace(self.namespace)
         check_duration("ttl", self.ttl)
         self.take = register(self.redis, scripts.TAKE)
@@ -112,9 +115,18 @@ class RedisCheckpointer(StoreCalls):
         written: dict[str, Written] = send(self._fields(workflow, answer))
         return written
 
-    def claim(self, workflow: str, budget: timedelta = BUDGET, alive: timedelta = LEASE) -> Pass | None:
-        """The right to run one pass of at most `budget`, with a sign of life every `alive`; `None` while it is held."""
-        holder: Pass | None = send(self.claiming(workflow, budget, alive))
+    def claim(
+        self, workflow: str, budget: timedelta = BUDGET, alive: timedelta = LEASE, *, slept: bool = False
+    ) -> Pass | None:
+        """The right to run one pass of at most `budget`, with a sign of life every `alive`; `None` while it is held.
+
+        Raises `CheckpointGone` if the workflow has not ended and records of it are gone; `slept`: the wakeup came out
+        of a sleep, so that something is recorded.
+        """
+        try:
+            holder: Pass | None = send(self.claiming(workflow, budget, alive, slept=slept))
+        except ResponseError as error:
+            raise self.refusal(error, workflow) from None
         return holder
 
     def extend(self, holder: Pass, budget: timedelta, alive: timedelta = LEASE) -> bool:

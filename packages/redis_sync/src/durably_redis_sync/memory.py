@@ -15,7 +15,7 @@ from durably.codec import JSON, CheckpointCodec
 from durably.durations import check_duration
 from durably.keys import check_id, check_key, check_once
 from durably.records import MAX_BYTES, Encoding, carry, check_max_bytes, decode
-from durably.signals import EffectTorn, Fenced
+from durably.signals import CheckpointGone, EffectTorn, Fenced
 from durably.values import BUDGET, LEASE, Entry, Pass, Recorded, Written, inbox_key, now_utc
 
 from durably_redis_sync._concurrency import Guard, Returning, sleep
@@ -77,13 +77,18 @@ class MemoryCheckpointer:
             for key, text, at in self._known(workflow)
         }
 
-    def claim(self, workflow: str, budget: timedelta = BUDGET, alive: timedelta = LEASE) -> Pass | None:
-        """The right to run one pass; `None` while it is held."""
+    def claim(
+        self, workflow: str, budget: timedelta = BUDGET, alive: timedelta = LEASE, *, slept: bool = False
+    ) -> Pass | None:
+        """The right to run one pass; `None` while it is held. Raises `CheckpointGone` for one that slept and of which
+        nothing is known here."""
         check_id(workflow)
         check_duration("a budget", budget)
         check_duration("alive", alive)
         with self._guard:
             now = self.now()
+            if slept and workflow not in self._workflows:
+                raise CheckpointGone(workflow)
             one = self._of(workflow)
             held = one.claim
             if held is not None and not held.released and min(held.until, held.alive) > now:

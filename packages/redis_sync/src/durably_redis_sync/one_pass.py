@@ -10,7 +10,7 @@ from datetime import datetime, timedelta, timezone
 from typing import Any
 
 from durably.outcomes import Outcome
-from durably.signals import Fenced
+from durably.signals import CheckpointGone, Fenced
 from durably.values import Delivery, Pass, Sleeping, now_utc
 
 from durably_redis_sync._concurrency import shielded
@@ -55,6 +55,8 @@ class OnePass:
             self.pass_for(delivery)
         except LEAVING:
             raise
+        except CheckpointGone:
+            pass  # said where it was parked
         except Fenced:
             _log.info("workflow %r was taken over by another pass", workflow)
         except BaseException:
@@ -62,7 +64,7 @@ class OnePass:
 
     def pass_for(self, delivery: Delivery) -> Outcome[object] | None:
         """One pass. Its outcome, or `None` when there was none; raises what went wrong with it."""
-        since = time.monotonic()
+        workflow, since = delivery.workflow, time.monotonic()
         opened: list[Opening] = []
 
         def claim() -> None:
@@ -74,6 +76,10 @@ class OnePass:
             for opening in opened:
                 if opening.holder is not None:
                     shielded(self._release, opening.holder)
+            raise
+        except CheckpointGone as error:
+            _log.error("workflow %r is parked: %s", workflow, error)
+            self.durable.scheduler.park(delivery, str(error))
             raise
         opening = opened[0]
         if opening.holder is None:

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from datetime import datetime, timedelta
 from uuid import uuid4
 
@@ -21,13 +21,14 @@ from durably.values import LEASE, Delivery, now_utc
 
 from durably_redis_sync._client import Call, Redis, Script, check_client, register, send
 from durably_redis_sync._concurrency import Guard, sleep
+from durably_redis_sync.parking import SetParking
 
 POLL = timedelta(milliseconds=50)
 """How often a waiting reader looks."""
 
 
 @dataclass
-class RedisSetScheduler:
+class RedisSetScheduler(SetParking):
     """Wakeups in a sorted set.
 
     `redis` must be built with `decode_responses=True`. `namespace`: text without braces. `lease`: how long a delivery
@@ -97,7 +98,7 @@ class RedisSetScheduler:
     def suspending(self, delivery: Delivery, when: datetime) -> Call:
         """`wake_at` as a call, to be sent with others."""
         args = (delivery.workflow, delivery.receipt, queue.unix_milliseconds(when))
-        return self.suspend.call([self.schedule_key, self._answers], args, bool)
+        return self.suspend.call([self.schedule_key, self._answers, self._slept], args, bool)
 
     def wake_due(self, now: datetime | None = None) -> tuple[str, ...]:
         """Nothing to move: a workflow whose deadline has come is visible."""
@@ -116,6 +117,7 @@ class RedisSetScheduler:
         with self.guard:
             reader = self.readers.pop() if self.readers else f"{self.taker}-{uuid4().hex[:8]}"
         keys = [self.schedule_key, receipts_key(self.namespace), answer_key(self.namespace, reader)]
+        keys.append(self._slept)
         try:
             while True:
                 args = [
@@ -128,7 +130,7 @@ class RedisSetScheduler:
                 taken = self.take(keys, args)
                 if taken:
                     pairs = zip(taken[::2], taken[1::2], strict=True)
-                    return [Delivery(str(workflow), str(receipt)) for workflow, receipt in pairs]
+                    return [queue.taken_delivery(workflow, receipt) for workflow, receipt in pairs]
                 left = until - time.monotonic()
                 if left <= 0:
                     return []
@@ -153,7 +155,7 @@ class RedisSetScheduler:
         request = (delivery.workflow, delivery.receipt, hidden, self._moment(), uuid4().hex, queue.ANSWERS)
 
         def answer(receipt: object) -> Delivery:
-            return delivery if receipt is None else Delivery(delivery.workflow, str(receipt))
+            return delivery if receipt is None else replace(delivery, receipt=str(receipt))
 
         keys = [self.schedule_key, receipts_key(self.namespace), self._answers]
         return self.keep.call(keys, request, answer)
@@ -172,7 +174,8 @@ class RedisSetScheduler:
 
     def cancelling(self, workflow: str) -> Call:
         """`cancel` as a call, to be sent with others or in one script with them."""
-        return self.drop.call([self.schedule_key, self._answers], [check_id(workflow)], lambda _: None)
+        keys = [self.schedule_key, self._answers, *self._kept_keys]
+        return self.drop.call(keys, [check_id(workflow)], lambda _: None)
 
     def sweep(self, workflow: str, mark: Call, last: str | None) -> None:
         """Nothing is left to drop."""
@@ -183,5 +186,5 @@ class RedisSetScheduler:
 
     def answering(self, delivery: Delivery) -> Call:
         """`done` as a call, to be sent with others."""
-        keys = [self.schedule_key, self._answers]
+        keys = [self.schedule_key, self._answers, self._slept]
         return self.finish.call(keys, [delivery.workflow, delivery.receipt], bool)

@@ -38,6 +38,7 @@ class StoreCalls:
     codec: CheckpointCodec[Any]
     max_bytes: int | None
     abandon_after: timedelta | None
+    keep_failed: timedelta | None
     raw: bool
     take: Script
     still_here: Script
@@ -83,13 +84,19 @@ class StoreCalls:
 
         return self._fields(workflow, answer)
 
-    def claiming(self, workflow: str, budget: timedelta = BUDGET, alive: timedelta = LEASE) -> Call:
-        """`claim` as a call, to be sent with others."""
+    def refusal(self, error: Exception, workflow: str) -> BaseException:
+        """What an error in the place of a call's answer stands for: one of ours, or the error itself."""
+        return scripts.refused(str(error), workflow, "") or error
+
+    def claiming(
+        self, workflow: str, budget: timedelta = BUDGET, alive: timedelta = LEASE, *, slept: bool = False
+    ) -> Call:
+        """`claim` as a call, to be sent with others. Refusals of ours come as the server's errors."""
         check_id(workflow)
         check_duration("a budget", budget)
         check_duration("alive", alive)
         keys, args = scripts.take(
-            self.namespace, workflow, milliseconds(budget), milliseconds(alive), self._ttl, uuid4().hex
+            self.namespace, workflow, milliseconds(budget), milliseconds(alive), self._ttl, uuid4().hex, slept
         )
 
         def answer(token: Any) -> Pass | None:
@@ -113,7 +120,9 @@ class StoreCalls:
 
     def releasing(self, holder: Pass, outcome: object = None) -> Call:
         """`release` as a call, to be sent with others."""
-        keys, args = scripts.hand_back(self.namespace, holder, self._ttl, outcome, self.abandon_after)
+        keys, args = scripts.hand_back(
+            self.namespace, holder, self._ttl, outcome, self.abandon_after, self.keep_failed
+        )
         return self.hand_back.call(keys, args, bool)
 
     def recording(self, holder: Pass, key: str, value: object) -> Call:

@@ -31,6 +31,7 @@ from durably_redis_sync._client import (
     socket_timeout,
 )
 from durably_redis_sync._concurrency import Guard
+from durably_redis_sync.parking import StreamParking
 from durably_redis_sync.streams import Sink, from_sink
 
 TRIM_EVERY = timedelta(minutes=1)
@@ -40,7 +41,7 @@ _LONGEST_BLOCK = 1.0
 
 
 @dataclass
-class RedisStreamScheduler:
+class RedisStreamScheduler(StreamParking):
     """Wakeups in a stream.
 
     `redis` must be built with `decode_responses=True`. `namespace`: text without braces. `group`: the consumer group
@@ -189,7 +190,7 @@ class RedisStreamScheduler:
         if not workflow:
             self.done(Delivery("?", receipt))
             return None
-        return Delivery(workflow, receipt)
+        return Delivery(workflow, receipt, "slept" in fields)
 
     def reclaim(self, idle: timedelta) -> Delivery | None:
         """Take over one delivery that showed no sign of life for `idle`, or `None`.
@@ -242,7 +243,7 @@ class RedisStreamScheduler:
     def cancelling(self, workflow: str) -> Call:
         """The beginning of a cancellation as a call: no sleeper is left, and none of its deliveries stands. Its answer
         is the last entry to `sweep`."""
-        keys = [self.ready_key, self.sleeping_key, self._cancelled_key]
+        keys = [self.ready_key, self.sleeping_key, self._cancelled_key, *self._kept_keys]
         return self.mark_cancelled.call(keys, [check_id(workflow), queue.MARKS, uuid4().hex], queue.as_text)
 
     def sweep(self, workflow: str, mark: Call, last: str | None) -> None:

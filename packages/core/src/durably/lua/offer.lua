@@ -11,5 +11,5 @@ if stored then return stored end
 local position = redis.call('HLEN', records)
 redis.call('HSET', records, step, position .. ':' .. string.format('%.0f', now_ms()) .. ':' .. encoding)
 keep(records, ttl, position == 0)
-keep(pass, ttl)
+keep(pass, 2 * ttl)
 return false
