@@ -140,6 +140,16 @@ def set_dropped_key(namespace: str) -> str:
     return f"{{{schedule_key(namespace)}}}:dropped"
 
 
+def sweep_key(home: str) -> str:
+    """The hash of how far the sweep has come. `home`: the queue's hash tag."""
+    return f"{{{home}}}:sweep"
+
+
+def sweep_lock_key(home: str) -> str:
+    """Which worker sweeps. `home`: the queue's hash tag."""
+    return f"{{{home}}}:sweeping"
+
+
 def _check_text(what: str, text: str) -> str:
     """Return `text`, or raise: `TypeError` if it is no text or is formatted as another, `ValueError` if it has no UTF-8.
 

@@ -1,0 +1,22 @@
+-- Removes the group's consumers that have shown no sign of life for long and hold nothing; one step, so that none is
+-- removed that takes something meanwhile. One that comes back is made anew by its first read.
+-- KEYS[1] ready stream
+-- ARGV[1] group  ARGV[2] idle, ms  ARGV[3] the consumer that is kept in any case
+-- returns those removed
+-- errors  none of its own
+local removed = {}
+if redis.call('EXISTS', KEYS[1]) == 0 then return removed end
+local consumers = redis.pcall('XINFO', 'CONSUMERS', KEYS[1], ARGV[1])
+if consumers.err then
+  if string.find(consumers.err, 'NOGROUP') then return removed end
+  return consumers
+end
+for _, one in ipairs(consumers) do
+  local said = {}
+  for i = 1, #one, 2 do said[one[i]] = one[i + 1] end
+  if said.pending == 0 and said.idle >= tonumber(ARGV[2]) and said.name ~= ARGV[3] then
+    redis.call('XGROUP', 'DELCONSUMER', KEYS[1], ARGV[1], said.name)
+    removed[#removed + 1] = said.name
+  end
+end
+return removed
