@@ -307,6 +307,10 @@ class TestTheGuide:
         os.kill(os.getpid(), signal.SIGTERM)
         await working
 
+    async def test_sweeping(self, guide: Page) -> None:
+        await guide.durable.start("w", 1)
+        await _run(guide, "Sweeping")
+
     async def test_connecting(self, guide: Page, own_server: EmbeddedServer) -> None:
         await _run(guide, "Starting a workflow", slice(1))
         await _run(guide, "Connecting")

@@ -8,6 +8,7 @@ from typing import Any
 import pytest
 from durably.embedded import EmbeddedServer
 from durably.keys import sweep_lock_key
+from durably.sweep_scripts import Look
 from durably_redis_async import (
     Blocked,
     Completed,
@@ -26,7 +27,10 @@ from durably_redis_async import (
     sweeping,
     work,
 )
+from durably_redis_async._client import send
 from durably_redis_async.resume import resume
+from durably_redis_async.sweeper import _side
+from proxy import serving
 from support import ms
 from support_async import Crashed, Event, Faults, Redis, Started, eventually, sleep, together
 from support_async import client as connect
@@ -153,7 +157,7 @@ class TestOfTwoWrites:
                 pass
             swept = await once(durable)
             assert (swept.woken, swept.asleep) == ((), ()), "cancelled stays cancelled"
-            outcomes = await worked(durable, naps, 0.2)
+            outcomes = await worked(durable, naps, 0.5)
             assert outcomes == ([Completed("awake")] if boundary == 0 else [])
             await durable.delete("w")
             assert await durable.checkpointer.load("w") == {}
@@ -499,3 +503,40 @@ async def test_namespaces_and_keys_of_others_are_left_alone(redis: Redis, namesp
     assert (await once(other)).woken == ("x",)
     waiting = await claimed(other.checkpointer, "x")
     assert isinstance(await resume(waiting, other.checkpointer, waits), Blocked)
+
+
+async def test_what_a_sweep_says_is_said_again(
+    durable: Any, server: EmbeddedServer, namespace: str, redis: Redis
+) -> None:
+    async def longer(run: Run) -> str:
+        await run.sleep("nap", ms(60_000))
+        return "awake"
+
+    with serving(server) as proxy:
+        client = connect(proxy.url)
+        far = pair("stream" if queue_key(durable).endswith("sleeping") else "set", client, namespace)
+        side: Any = _side(far)
+        await durable.start("w", "in")
+        await worked(durable, longer, 0.01)
+        for kind in ("sleeping", "lost"):
+            look = Look(kind, 2**43, 1, 2**43, 2**42)
+            await send(side.mending("x", look))  # the server knows the script
+            await durable.scheduler.cancel("x")
+            before = proxy.swallowed
+            proxy.swallow_next("evalsha")
+            assert await send(side.mending("w2", look)) is True and proxy.swallowed == before + 1
+            await durable.scheduler.cancel("w2")
+        (cursor, page) = await side.sleepers("0")
+        assert cursor == "0" and [name for name, _ in page] == ["w"]
+        assert await send(side.parking("w", "17", "no")) is False
+        proxy.swallow_next("evalsha")
+        assert await send(side.parking("w", page[0][1], "why")) is True
+        assert list(await durable.scheduler.parked()) == ["w"]
+        if side.queue is far.scheduler and isinstance(far.scheduler, RedisStreamScheduler):
+            other = RedisStreamScheduler(redis, namespace, consumer="gone")
+            await other.next_ready(ms(2))
+            await side.consumers(timedelta(hours=1))
+            await sleep(0.03)
+            proxy.swallow_next("evalsha")
+            assert "gone" in await side.consumers(ms(20))
+        await client.aclose()

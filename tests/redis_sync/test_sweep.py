@@ -9,6 +9,7 @@ from typing import Any
 import pytest
 from durably.embedded import EmbeddedServer
 from durably.keys import sweep_lock_key
+from durably.sweep_scripts import Look
 from durably_redis_sync import (
     Blocked,
     Completed,
@@ -27,7 +28,10 @@ from durably_redis_sync import (
     sweeping,
     work,
 )
+from durably_redis_sync._client import send
 from durably_redis_sync.resume import resume
+from durably_redis_sync.sweeper import _side
+from proxy import serving
 from support import ms
 from support_sync import Crashed, Event, Faults, Redis, Started, eventually, sleep, together
 from support_sync import client as connect
@@ -152,7 +156,7 @@ class TestOfTwoWrites:
                 pass
             swept = once(durable)
             assert (swept.woken, swept.asleep) == ((), ()), "cancelled stays cancelled"
-            outcomes = worked(durable, naps, 0.2)
+            outcomes = worked(durable, naps, 0.5)
             assert outcomes == ([Completed("awake")] if boundary == 0 else [])
             durable.delete("w")
             assert durable.checkpointer.load("w") == {}
@@ -498,3 +502,40 @@ def test_namespaces_and_keys_of_others_are_left_alone(redis: Redis, namespace: s
     assert (once(other)).woken == ("x",)
     waiting = claimed(other.checkpointer, "x")
     assert isinstance(resume(waiting, other.checkpointer, waits), Blocked)
+
+
+def test_what_a_sweep_says_is_said_again(
+    durable: Any, server: EmbeddedServer, namespace: str, redis: Redis
+) -> None:
+    def longer(run: Run) -> str:
+        run.sleep("nap", ms(60_000))
+        return "awake"
+
+    with serving(server) as proxy:
+        client = connect(proxy.url)
+        far = pair("stream" if queue_key(durable).endswith("sleeping") else "set", client, namespace)
+        side: Any = _side(far)
+        durable.start("w", "in")
+        worked(durable, longer, 0.01)
+        for kind in ("sleeping", "lost"):
+            look = Look(kind, 2**43, 1, 2**43, 2**42)
+            send(side.mending("x", look))  # the server knows the script
+            durable.scheduler.cancel("x")
+            before = proxy.swallowed
+            proxy.swallow_next("evalsha")
+            assert send(side.mending("w2", look)) is True and proxy.swallowed == before + 1
+            durable.scheduler.cancel("w2")
+        (cursor, page) = side.sleepers("0")
+        assert cursor == "0" and [name for name, _ in page] == ["w"]
+        assert send(side.parking("w", "17", "no")) is False
+        proxy.swallow_next("evalsha")
+        assert send(side.parking("w", page[0][1], "why")) is True
+        assert list(durable.scheduler.parked()) == ["w"]
+        if side.queue is far.scheduler and isinstance(far.scheduler, RedisStreamScheduler):
+            other = RedisStreamScheduler(redis, namespace, consumer="gone")
+            other.next_ready(ms(2))
+            side.consumers(timedelta(hours=1))
+            sleep(0.03)
+            proxy.swallow_next("evalsha")
+            assert "gone" in side.consumers(ms(20))
+        client.close()

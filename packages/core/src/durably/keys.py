@@ -145,6 +145,11 @@ def sweep_key(home: str) -> str:
     return f"{{{home}}}:sweep"
 
 
+def swept_key(home: str, nonce: str) -> str:
+    """What was answered to one call of a sweep, kept for a while in case the reply was lost."""
+    return f"{{{home}}}:sweep:said:{nonce}"
+
+
 def sweep_lock_key(home: str) -> str:
     """Which worker sweeps. `home`: the queue's hash tag."""
     return f"{{{home}}}:sweeping"

@@ -30,12 +30,13 @@ PAGES = 200
 
 @dataclass(frozen=True)
 class Look:
-    """What the look script told of a workflow; `moment`, `due` in ms."""
+    """What the look script told of a workflow; `moment`, `due`, `now` in ms."""
 
     kind: str
     moment: int
     there: int
     due: int | None
+    now: int
 
     @property
     def asks(self) -> bool:
@@ -45,9 +46,9 @@ class Look:
 
 def read_look(reply: Any) -> Look:
     """The look script's reply."""
-    kind, moment, there, due = reply
+    kind, moment, there, due, now = reply
     text = as_text(due)
-    return Look(str(as_text(kind)), int(moment), int(there), int(text) if text else None)
+    return Look(str(as_text(kind)), int(moment), int(there), int(text) if text else None, int(now))
 
 
 def look_keys(namespace: str, workflow: str) -> list[str]:

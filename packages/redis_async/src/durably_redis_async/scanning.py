@@ -18,7 +18,11 @@ async def scan_some(client: Any, cursor: str, match: str, count: int) -> tuple[s
         command = ("SCAN", cursor, "MATCH", match, "COUNT", count, "TYPE", "hash")
         following, keys = await send(Call(client, command, list))
         return str(as_text(following)), list(keys)
-    await client.initialize()
+    prepare: Any = getattr(
+        client, "initialize", None
+    )  # one flavour's client has learnt the layout when it is made
+    if prepare is not None:
+        await prepare()
     nodes = {str(one.name): one for one in client.get_primaries()}
     name, _, at = cursor.rpartition("/")
     if name not in nodes:  # the beginning, or a node that is gone: on with the next one

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from datetime import timedelta
 from typing import Any, Protocol
 
 from durably import sweep_scripts as scripts
 from durably.durations import milliseconds
+from durably.fresh import fresh
 from durably.keys import (
     dropped_key,
     parked_key,
@@ -17,8 +18,9 @@ from durably.keys import (
     set_slept_key,
     sweep_key,
     sweep_lock_key,
+    swept_key,
 )
-from durably.queue_scripts import as_text
+from durably.queue_scripts import REMEMBERED, as_text
 from durably.sweep_scripts import Look
 
 from durably_redis_async._client import Call, register, send, send_together
@@ -55,6 +57,13 @@ class Side(Protocol):
     async def consumers(self, idle: timedelta) -> tuple[str, ...]:
         """Remove consumers without a sign of life for `idle` that hold nothing; which ones."""
         ...
+
+
+def _holds(score: float | None, look: Look) -> bool:
+    """Whether a workflow that the set has so is owed nothing more. A deadline to come is not enough for news."""
+    if score is None:
+        return False
+    return look.kind != "news" or score <= look.now or score != int(score)
 
 
 class StreamSide:
@@ -113,9 +122,10 @@ class StreamSide:
 
     async def consumers(self, idle: timedelta) -> tuple[str, ...]:
         """See `Side`."""
-        args: list[str | int] = [self.queue.group, milliseconds(idle), self.queue.consumer]
+        args: list[str | int] = [self.queue.group, milliseconds(idle), self.queue.consumer, REMEMBERED]
+        keys = [self.queue.ready_key, swept_key(self.queue.namespace, fresh())]
         script = register(self.redis, scripts.STREAM_CONSUMERS)
-        removed: list[Any] = await send(script.call([self.queue.ready_key], args, list))
+        removed: list[Any] = await send(script.call(keys, args, list))
         return tuple(str(as_text(one)) for one in removed)
 
 
@@ -130,8 +140,9 @@ class SetSide:
         self.progress, self.lock = sweep_key(home), sweep_lock_key(home)
 
     async def missing(self, asked: Mapping[str, Look]) -> list[str]:
-        """All of them: the script that mends looks by itself."""
-        return list(asked)
+        """See `Side`."""
+        scores = await self._scores(list(asked))
+        return [name for name, look in asked.items() if not _holds(scores[name], look)]
 
     def mending(self, workflow: str, look: Look) -> Call:
         """See `Side`."""
@@ -144,17 +155,19 @@ class SetSide:
         """See `Side`."""
         command = ("HSCAN", set_slept_key(self.queue.namespace), cursor, "COUNT", scripts.PAGE)
         page: Page = await send(Call(self.redis, command, scripts.pairs_of))
-        names = [name for name, _ in page[1]]
-        asked = [
-            Call(self.redis, ("ZSCORE", self.queue.schedule_key, name), lambda score: score) for name in names
-        ]
-        found: list[tuple[str, str]] = []
+        scores = await self._scores([name for name, _ in page[1]])
+        return page[0], [(name, repr(score)) for name, score in scores.items() if score is not None]
+
+    async def _scores(self, names: Sequence[str]) -> dict[str, float | None]:
+        key = self.queue.schedule_key
+        asked = [Call(self.redis, ("ZSCORE", key, name), lambda score: score) for name in names]
+        found: dict[str, float | None] = {}
         for name, score in zip(names, await send_together(asked), strict=True):
             if isinstance(score, Exception):
                 raise score
-            if score is not None:
-                found.append((name, repr(score) if isinstance(score, float) else str(as_text(score))))
-        return page[0], found
+            said: Any = score
+            found[name] = None if said is None else float(said)
+        return found
 
     def parking(self, workflow: str, score: str, reason: str) -> Call:
         """See `Side`."""

@@ -19,7 +19,11 @@ def scan_some(client: Any, cursor: str, match: str, count: int) -> tuple[str, li
         command = ("SCAN", cursor, "MATCH", match, "COUNT", count, "TYPE", "hash")
         following, keys = send(Call(client, command, list))
         return str(as_text(following)), list(keys)
-    client.initialize()
+    prepare: Any = getattr(
+        client, "initialize", None
+    )  # one flavour's client has learnt the layout when it is made
+    if prepare is not None:
+        prepare()
     nodes = {str(one.name): one for one in client.get_primaries()}
     name, _, at = cursor.rpartition("/")
     if name not in nodes:  # the beginning, or a node that is gone: on with the next one

@@ -1,10 +1,13 @@
 -- Removes the group's consumers that have shown no sign of life for long and hold nothing; one step, so that none is
 -- removed that takes something meanwhile. One that comes back is made anew by its first read.
--- KEYS[1] ready stream
+-- A call that is sent twice is told the same: the answer is kept for a while.
+-- KEYS[1] ready stream  KEYS[2] the answer to this call
 -- ARGV[1] group  ARGV[2] idle, ms  ARGV[3] the consumer that is kept in any case
+-- ARGV[4] how long the answer is kept, ms
 -- returns those removed
 -- errors  none of its own
-local removed = {}
+local removed, said_before = {}, redis.call('GET', KEYS[2])
+if said_before then return cjson.decode(said_before) end
 if redis.call('EXISTS', KEYS[1]) == 0 then return removed end
 local consumers = redis.pcall('XINFO', 'CONSUMERS', KEYS[1], ARGV[1])
 if consumers.err then
@@ -19,4 +22,5 @@ for _, one in ipairs(consumers) do
     removed[#removed + 1] = said.name
   end
 end
+if #removed > 0 then redis.call('SET', KEYS[2], cjson.encode(removed), 'PX', ARGV[4]) end
 return removed

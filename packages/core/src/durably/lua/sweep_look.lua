@@ -1,8 +1,8 @@
 -- What a sweep has to know of one workflow. Changes nothing.
 -- KEYS[1] the claim's hash  KEYS[2] the records' hash
 -- ARGV[1] for how long nothing must have happened to it, ms
--- returns {kind, moment, how many records there are}: the moment (ms) is that of the newest thing that asks for a pass,
---   for 'sleeping' and 'overdue' the deadline comes fourth. Kinds: 'live' (a pass runs), 'unknown' (nothing at all),
+-- returns {kind, moment, how many records there are, deadline or '', now}, times in ms: the moment is that of the newest
+--   thing that asks for a pass. Kinds: 'live' (a pass runs), 'unknown' (nothing at all),
 --   'gone' (records are missing), 'news' (it waits or sleeps, and there is something that its last pass did not know),
 --   'overdue', 'sleeping', 'lost' (no pass has said what it waits for), 'still' (nothing is to be done)
 -- errors  none of its own
@@ -11,7 +11,7 @@ local held = redis.call('HMGET', KEYS[1], 'token', 'until', 'alive', 'state', 's
 local now, there, settled = now_ms(), redis.call('HLEN', KEYS[2]), tonumber(ARGV[1])
 local function said(kind, moment, due)
   if moment == math.huge then kind, moment = 'still', now end
-  return {kind, string.format('%.0f', moment), there, due and string.format('%.0f', due) or ''}
+  return {kind, string.format('%.0f', moment), there, due and string.format('%.0f', due) or '', string.format('%.0f', now)}
 end
 local token, alive, state, seen = tonumber(held[1] or '0'), tonumber(held[3] or '0'), held[4], tonumber(held[5] or '0')
 if math.min(tonumber(held[2] or '0'), alive) > now then return said('live', token) end
