@@ -324,6 +324,36 @@ class TestHowLongRecordsAreKept:
             await second.release(holder)
             assert await redis.pttl(second.hash_key(name)) > 90
 
+    async def test_what_waits_for_its_first_pass_does_not_expire(self, durable: Any, redis: Redis) -> None:
+        store = RedisCheckpointer(redis, durable.checkpointer.namespace, ttl=ms(60))
+        one = RedisDurable(store, durable.scheduler)
+        split: SplitDurable[Any] = SplitDurable(store, durable.scheduler)
+
+        async def body(run: Run) -> object:
+            given = await run.input(str)
+            (message,) = await run.receive("read", limit=1)
+            return given, message.value
+
+        pairs: list[Any] = [one, split]
+        for n, how in enumerate(pairs):
+            name = f"w{n}"
+            await how.deliver(name, "mail", once="m")
+            await how.start(name, "in")
+            await sleep(0.25)  # no worker for longer than ttl
+            await how.deliver(name, "mail", once="m")
+            while (delivery := await durable.scheduler.next_ready(ms(5))) is not None:
+                assert await advance(one, body, delivery) == Completed(("in", "mail"))
+        assert 0 < await redis.pttl(store.hash_key("w1")) <= 60
+        assert 0 < await redis.pttl(store.pass_key("w1")) <= 120
+        await store.supply("by hand", "a", 1)
+        holder = await claimed(store, "by hand", ms(200), ms(50))
+        assert 0 < await redis.pttl(store.hash_key("by hand")) <= 110
+        await store.release(holder)
+        await store.discard("by hand")
+        await store.supply("by hand", "a", 2)
+        await sleep(0.25)
+        assert await store.load("by hand") == {"a": 2}
+
     @pytest.mark.parametrize("wait", ["sleep", "wait"])
     async def test_a_ttl_shorter_than_the_wait(self, durable: Any, redis: Redis, wait: str) -> None:
         store = RedisCheckpointer(redis, durable.checkpointer.namespace, ttl=timedelta(seconds=2))

@@ -325,6 +325,36 @@ class TestHowLongRecordsAreKept:
             second.release(holder)
             assert redis.pttl(second.hash_key(name)) > 90
 
+    def test_what_waits_for_its_first_pass_does_not_expire(self, durable: Any, redis: Redis) -> None:
+        store = RedisCheckpointer(redis, durable.checkpointer.namespace, ttl=ms(60))
+        one = RedisDurable(store, durable.scheduler)
+        split: SplitDurable[Any] = SplitDurable(store, durable.scheduler)
+
+        def body(run: Run) -> object:
+            given = run.input(str)
+            (message,) = run.receive("read", limit=1)
+            return given, message.value
+
+        pairs: list[Any] = [one, split]
+        for n, how in enumerate(pairs):
+            name = f"w{n}"
+            how.deliver(name, "mail", once="m")
+            how.start(name, "in")
+            sleep(0.25)  # no worker for longer than ttl
+            how.deliver(name, "mail", once="m")
+            while (delivery := durable.scheduler.next_ready(ms(5))) is not None:
+                assert advance(one, body, delivery) == Completed(("in", "mail"))
+        assert 0 < redis.pttl(store.hash_key("w1")) <= 60
+        assert 0 < redis.pttl(store.pass_key("w1")) <= 120
+        store.supply("by hand", "a", 1)
+        holder = claimed(store, "by hand", ms(200), ms(50))
+        assert 0 < redis.pttl(store.hash_key("by hand")) <= 110
+        store.release(holder)
+        store.discard("by hand")
+        store.supply("by hand", "a", 2)
+        sleep(0.25)
+        assert store.load("by hand") == {"a": 2}
+
     @pytest.mark.parametrize("wait", ["sleep", "wait"])
     def test_a_ttl_shorter_than_the_wait(self, durable: Any, redis: Redis, wait: str) -> None:
         store = RedisCheckpointer(redis, durable.checkpointer.namespace, ttl=timedelta(seconds=2))

@@ -22,11 +22,12 @@ while redis.call('HEXISTS', records, key) == 1 do
 end
 local new = redis.call('EXISTS', pass) == 0
 redis.call('HSET', records, key, position .. ':' .. string.format('%.0f', now_ms()) .. ':' .. encoding)
-keep(records, ttl, position == 0)
+-- What no pass has worked on yet waits for one, and does not expire.
+keep(records, ttl, position == 0 and redis.call('HEXISTS', pass, 'state') == 1)
 if once == '' then
   redis.call('SET', said, key, 'PX', remembered)
 else
   redis.call('HSET', pass, 'got:' .. once, key)
 end
-keep(pass, 2 * ttl, new)
+keep(pass, 2 * ttl, new and redis.call('PTTL', records) ~= -1)
 return key

@@ -10,6 +10,7 @@ local stored = redis.call('HGET', records, step)
 if stored then return stored end
 local position = redis.call('HLEN', records)
 redis.call('HSET', records, step, position .. ':' .. string.format('%.0f', now_ms()) .. ':' .. encoding)
-keep(records, ttl, position == 0)
+-- What no pass has worked on yet waits for one, and does not expire.
+keep(records, ttl, position == 0 and redis.call('HEXISTS', pass, 'state') == 1)
 keep(pass, 2 * ttl)
 return false

@@ -22,10 +22,11 @@ local there, seen = redis.call('HLEN', records), tonumber(held[6] or '0')
 if held[5] and held[5] ~= 'ended' and there < seen then
   return redis.error_reply('GONE ' .. there .. ' of ' .. string.format('%.0f', seen))
 end
-local new = redis.call('EXISTS', pass) == 0
-if ARGV[5] == '1' and there == 0 and new then return redis.error_reply('GONE 0 of all') end
+if ARGV[5] == '1' and there == 0 and redis.call('EXISTS', pass) == 0 then
+  return redis.error_reply('GONE 0 of all')
+end
 local token = string.format('%.0f', math.max(now, tonumber(held[1] or '0') + 1))
 redis.call('HSET', pass, 'token', token, 'until', string.format('%.0f', now + budget), 'for', worth, 'by', nonce,
   'state', 'runs')
-sign_of_life(pass, records, now, now + budget, worth, ttl, there, new)
+sign_of_life(pass, records, now, now + budget, worth, ttl, there, not held[5])
 return token
