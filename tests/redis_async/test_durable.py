@@ -6,6 +6,7 @@ from typing import Any
 
 import pytest
 from durably.embedded import EmbeddedServer
+from durably.keys import dropped_key, set_dropped_key
 from durably_redis_async import (
     INPUT,
     Blocked,
@@ -174,6 +175,9 @@ class TestOneCommit:
             await one.scheduler.done(delivery)
         assert seen == ["stays"]
         assert await one.delete("never there") == 0
+        queue = one.checkpointer.redis
+        for key in (dropped_key(one.checkpointer.namespace), set_dropped_key(one.checkpointer.namespace)):
+            assert not await queue.exists(key), "nothing is left to remember"
 
     async def test_a_deletion_that_died_after_its_step_begins_no_pass(self, one: RedisDurable) -> None:
         await one.arrive("w", "go", 1)

@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 from durably.embedded import EmbeddedServer
-from durably.keys import sweep_lock_key
+from durably.keys import set_slept_key, sweep_lock_key
 from durably.sweep_scripts import Look
 from durably_redis_async import (
     Blocked,
@@ -54,9 +54,14 @@ async def durable(request: pytest.FixtureRequest, redis: Redis, namespace: str) 
 
 
 async def once(durable: Any, **options: Any) -> Swept:
-    """One pass of the sweep after everything has settled."""
+    """The sweep once around, after everything has settled: other tests' keys are in the database as well."""
     await sleep(0.005)
-    return await sweep(durable, **{"settled": SOON, **options})
+    swept: list[Swept] = []
+    while not swept or swept[-1].cursor != "0":
+        swept.append(await sweep(durable, **{"settled": SOON, **options}))
+    names = ("woken", "asleep", "parked", "consumers")
+    found: Any = {name: tuple(one for each in swept for one in getattr(each, name)) for name in names}
+    return Swept(**found, looked=sum(one.looked for one in swept), cursor="0")
 
 
 async def waits(run: Run) -> object:
@@ -328,6 +333,25 @@ async def test_sleepers_whose_records_are_gone_are_parked(durable: Any, redis: R
     assert outcomes.count(Completed("awake")) == 2
 
 
+async def test_many_sleepers_are_looked_at_in_parts(durable: Any, redis: Redis) -> None:
+    names = [f"w{n}" for n in range(1200)]
+    async with redis.pipeline(transaction=False) as pipe:
+        for name in names:
+            pipe.zadd(queue_key(durable), {name: 10**13})
+            if isinstance(durable.scheduler, RedisSetScheduler):
+                pipe.hset(set_slept_key(durable.scheduler.namespace), name, "1")
+        await pipe.execute()
+    parked: list[str] = []
+    rounds, cursor = 0, ""
+    while cursor != "0":
+        swept = await sweep(durable, limit=100)
+        assert len(swept.parked) <= 1000
+        parked += swept.parked
+        rounds, cursor = rounds + 1, swept.cursor
+    assert sorted(parked) == sorted(names) and rounds >= 2
+    assert sorted(await durable.scheduler.parked()) == sorted(names)
+
+
 async def test_consumers_that_are_gone(redis: Redis, namespace: str) -> None:
     stays, gone = [
         RedisStreamScheduler(redis, namespace, lease=ms(20), consumer=name) for name in ("stays", "gone")
@@ -363,7 +387,7 @@ async def test_two_sweepers_at_once(durable: Any) -> None:
         await durable.checkpointer.supply(f"w{n}", "go", "value")
         await durable.checkpointer.append(f"w{n}", "mail")
     await sleep(0.005)
-    swept = await together(*(lambda: sweep(durable, settled=SOON) for _ in range(3)))
+    swept = await together(*(lambda: once(durable) for _ in range(3)))
     assert {name for one in swept for name in one.woken} == {f"w{n}" for n in range(30)}
     outcomes = await worked(durable, waits, 0.05)
     assert outcomes.count(Completed(["in", "value", "mail"])) >= 30
@@ -388,10 +412,11 @@ async def test_passes_in_a_row_get_around_with_bounded_calls(
     for name in broken:
         await durable.checkpointer.supply(name, "go", 1)
     before: Any = await client.info("commandstats")
+    await sleep(0.005)
     woken: list[str] = []
     looked, rounds, cursor = 0, 0, ""
     while cursor != "0":
-        swept = await once(durable)
+        swept = await sweep(durable, settled=SOON)
         assert swept.looked <= 1500
         woken += swept.woken
         looked, rounds, cursor = looked + swept.looked, rounds + 1, swept.cursor
@@ -473,7 +498,8 @@ async def test_a_sink_of_events(durable: Any) -> None:
     await lose_wakeups(durable)
 
     async def events() -> Any:
-        yield "now"
+        for _ in range(10):
+            yield "now"
 
     await sweeping(durable)(events())
     assert await worked(durable, naps, 0.3) == [Completed("awake")]

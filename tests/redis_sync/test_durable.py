@@ -7,6 +7,7 @@ from typing import Any
 
 import pytest
 from durably.embedded import EmbeddedServer
+from durably.keys import dropped_key, set_dropped_key
 from durably_redis_sync import (
     INPUT,
     Blocked,
@@ -175,6 +176,9 @@ class TestOneCommit:
             one.scheduler.done(delivery)
         assert seen == ["stays"]
         assert one.delete("never there") == 0
+        queue = one.checkpointer.redis
+        for key in (dropped_key(one.checkpointer.namespace), set_dropped_key(one.checkpointer.namespace)):
+            assert not queue.exists(key), "nothing is left to remember"
 
     def test_a_deletion_that_died_after_its_step_begins_no_pass(self, one: RedisDurable) -> None:
         one.arrive("w", "go", 1)

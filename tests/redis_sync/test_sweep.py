@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 from durably.embedded import EmbeddedServer
-from durably.keys import sweep_lock_key
+from durably.keys import set_slept_key, sweep_lock_key
 from durably.sweep_scripts import Look
 from durably_redis_sync import (
     Blocked,
@@ -55,9 +55,14 @@ def durable(request: pytest.FixtureRequest, redis: Redis, namespace: str) -> Any
 
 
 def once(durable: Any, **options: Any) -> Swept:
-    """One pass of the sweep after everything has settled."""
+    """The sweep once around, after everything has settled: other tests' keys are in the database as well."""
     sleep(0.005)
-    return sweep(durable, **{"settled": SOON, **options})
+    swept: list[Swept] = []
+    while not swept or swept[-1].cursor != "0":
+        swept.append(sweep(durable, **{"settled": SOON, **options}))
+    names = ("woken", "asleep", "parked", "consumers")
+    found: Any = {name: tuple(one for each in swept for one in getattr(each, name)) for name in names}
+    return Swept(**found, looked=sum(one.looked for one in swept), cursor="0")
 
 
 def waits(run: Run) -> object:
@@ -327,6 +332,25 @@ def test_sleepers_whose_records_are_gone_are_parked(durable: Any, redis: Redis) 
     assert outcomes.count(Completed("awake")) == 2
 
 
+def test_many_sleepers_are_looked_at_in_parts(durable: Any, redis: Redis) -> None:
+    names = [f"w{n}" for n in range(1200)]
+    with redis.pipeline(transaction=False) as pipe:
+        for name in names:
+            pipe.zadd(queue_key(durable), {name: 10**13})
+            if isinstance(durable.scheduler, RedisSetScheduler):
+                pipe.hset(set_slept_key(durable.scheduler.namespace), name, "1")
+        pipe.execute()
+    parked: list[str] = []
+    rounds, cursor = 0, ""
+    while cursor != "0":
+        swept = sweep(durable, limit=100)
+        assert len(swept.parked) <= 1000
+        parked += swept.parked
+        rounds, cursor = rounds + 1, swept.cursor
+    assert sorted(parked) == sorted(names) and rounds >= 2
+    assert sorted(durable.scheduler.parked()) == sorted(names)
+
+
 def test_consumers_that_are_gone(redis: Redis, namespace: str) -> None:
     stays, gone = [
         RedisStreamScheduler(redis, namespace, lease=ms(20), consumer=name) for name in ("stays", "gone")
@@ -362,7 +386,7 @@ def test_two_sweepers_at_once(durable: Any) -> None:
         durable.checkpointer.supply(f"w{n}", "go", "value")
         durable.checkpointer.append(f"w{n}", "mail")
     sleep(0.005)
-    swept = together(*(lambda: sweep(durable, settled=SOON) for _ in range(3)))
+    swept = together(*(lambda: once(durable) for _ in range(3)))
     assert {name for one in swept for name in one.woken} == {f"w{n}" for n in range(30)}
     outcomes = worked(durable, waits, 0.05)
     assert outcomes.count(Completed(["in", "value", "mail"])) >= 30
@@ -387,10 +411,11 @@ def test_passes_in_a_row_get_around_with_bounded_calls(
     for name in broken:
         durable.checkpointer.supply(name, "go", 1)
     before: Any = client.info("commandstats")
+    sleep(0.005)
     woken: list[str] = []
     looked, rounds, cursor = 0, 0, ""
     while cursor != "0":
-        swept = once(durable)
+        swept = sweep(durable, settled=SOON)
         assert swept.looked <= 1500
         woken += swept.woken
         looked, rounds, cursor = looked + swept.looked, rounds + 1, swept.cursor
@@ -472,7 +497,8 @@ def test_a_sink_of_events(durable: Any) -> None:
     lose_wakeups(durable)
 
     def events() -> Any:
-        yield "now"
+        for _ in range(10):
+            yield "now"
 
     sweeping(durable)(events())
     assert worked(durable, naps, 0.3) == [Completed("awake")]

@@ -190,7 +190,7 @@ class Durable(Protocol[Effect_contra]):
 async def claimed(
     checkpointer: Checkpointer[Effect], workflow: str, budget: timedelta = BUDGET, alive: timedelta = LEASE
 ) -> Pass:
-    """Claim `workflow`, or raise `Contended`. For a caller that expects to win."""
+    """Claim `workflow`, or raise `Contended`; `CheckpointGone` as `claim` does. For a caller that expects to win."""
     check_id(workflow)
     check_duration("a budget", budget)
     check_duration("alive", alive)

@@ -241,17 +241,18 @@ class RedisStreamScheduler(StreamParking):
         mark = self.cancelling(workflow)
         await self.sweep(workflow, mark, await send(mark))
 
-    def cancelling(self, workflow: str) -> Call:
+    def cancelling(self, workflow: str, note: bool = True) -> Call:
         """The beginning of a cancellation as a call: no sleeper is left, and none of its deliveries stands. Its answer
-        is the last entry to `sweep`."""
+        is the last entry to `sweep`. `note`: keep in mind that it was cancelled; not needed where its records go too."""
         keys = [self.ready_key, self.sleeping_key, self._cancelled_key, *self._kept_keys]
-        return self.mark_cancelled.call(keys, [check_id(workflow), queue.MARKS, uuid4().hex], queue.as_text)
+        args: list[str | int] = [check_id(workflow), queue.MARKS, uuid4().hex, "1" if note else ""]
+        return self.mark_cancelled.call(keys, args, queue.as_text)
 
     async def sweep(self, workflow: str, mark: Call, last: str | None) -> None:
         """The rest of a cancellation: drop the workflow's entries up to `last`, and take the mark off."""
         if last is None:
             return
-        nonce = str(mark.command[-1])
+        nonce = str(mark.command[-2])
         start = "-"
         while True:
 

@@ -91,7 +91,7 @@ class RedisDurable:
 
         From that step on none of its wakeups begins a pass. What is left of them in a stream is dropped after it.
         """
-        mark = self.scheduler.cancelling(workflow)
+        mark = self.scheduler.cancelling(workflow, note=False)
         last, removed = send(in_one_script(mark, self.checkpointer.discarding(workflow)))
         self.scheduler.sweep(workflow, mark, last)
         return int(removed)

@@ -172,10 +172,10 @@ class RedisSetScheduler(SetParking):
         """Drop `workflow`, whatever its score means now."""
         send(self.cancelling(workflow))
 
-    def cancelling(self, workflow: str) -> Call:
+    def cancelling(self, workflow: str, note: bool = True) -> Call:
         """`cancel` as a call, to be sent with others or in one script with them."""
         keys = [self.schedule_key, self._answers, *self._kept_keys]
-        return self.drop.call(keys, [check_id(workflow)], lambda _: None)
+        return self.drop.call(keys, [check_id(workflow), "1" if note else ""], lambda _: None)
 
     def sweep(self, workflow: str, mark: Call, last: str | None) -> None:
         """Nothing is left to drop."""

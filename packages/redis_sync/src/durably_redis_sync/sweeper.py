@@ -39,6 +39,15 @@ SETTLED = timedelta(minutes=1)
 
 _CONSUMERS_IDLE = timedelta(hours=1)
 _LEASES = 10
+_KEYS = 20
+"""How many keys of the database one pass looks at, matching or not, per workflow that it may look at."""
+
+_MARKS = 5
+"""How many marks of cancellations one pass looks at per workflow that it looks at."""
+
+_DONE = "."
+"""Stands for the cursor of what this round has been through, until it has been through all."""
+
 _IN_A_ROW = 20
 """How many passes a worker makes at a time, at the most."""
 
@@ -50,8 +59,8 @@ class Swept:
     """What one pass of the sweep did: the ids of workflows, and the names of consumers.
 
     `woken`: those that were made ready; `asleep`: those whose deadline was put back into the queue; `parked`: sleepers
-    whose records are gone; `consumers`: those removed. `looked`: how many workflows it looked at. `cursor`: where the
-    next pass goes on, `"0"` when all have been looked at.
+    whose records are gone; `consumers`: those removed. `looked`: how many workflows it looked at. `cursor`: how far
+    it has come, `"0"` when all have been looked at; the next pass goes on from there.
     """
 
     woken: tuple[str, ...]
@@ -145,8 +154,8 @@ class _Pass:
         woken: list[str] = []
         asleep: list[str] = []
         looked = 0
-        left = max(2, -(-2 * limit // scripts.SCANNED))
-        while left and looked < limit:
+        left = max(2, -(-_KEYS * limit // scripts.SCANNED))
+        while left and looked < limit and at != _DONE:
             left -= 1
             at, found = scan_some(
                 self.store.redis, at, scripts.pattern(self.store.namespace), scripts.SCANNED
@@ -155,14 +164,17 @@ class _Pass:
             names = sorted(name for name in known if name is not None)
             looked += len(names)
             self._mend(names, woken, asleep)
-            if at == "0":
-                break
-        sleepers_at, parked = self._sleepers(sleepers_at)
-        dropped_at = self._forgive(dropped_at)
+            at = _DONE if at == "0" else at
+        sleepers_at, parked = self._sleepers(sleepers_at, limit)
+        dropped_at = self._forgive(dropped_at, _MARKS * limit)
         consumers = self.side.consumers(consumers_idle)
-        progress = [one for pair in zip(keys, (at, sleepers_at, dropped_at), strict=True) for one in pair]
+        ats = [at, sleepers_at, dropped_at]
+        if set(ats) == {_DONE}:
+            ats = ["0"] * len(ats)
+        cursor = "0" if set(ats) == {"0"} else " ".join(ats)
+        progress = [one for pair in zip(keys, ats, strict=True) for one in pair]
         send(Call(self.side.redis, ("HSET", self.side.progress, *progress), int))
-        swept = Swept(tuple(woken), tuple(asleep), parked, consumers, looked, at)
+        swept = Swept(tuple(woken), tuple(asleep), tuple(parked), consumers, looked, cursor)
         if woken or asleep or parked:
             _log.warning("a sweep mended what was left behind: %r", swept)
         return swept
@@ -204,8 +216,17 @@ class _Pass:
             if isinstance(answer, Exception):
                 raise answer
 
-    def _sleepers(self, at: str) -> tuple[str, tuple[str, ...]]:
-        at, page = self.side.sleepers(at)
+    def _sleepers(self, at: str, most: int) -> tuple[str, list[str]]:
+        """Park those whose records are gone, among `most`; where to go on, and which ones."""
+        parked: list[str] = []
+        while most > 0 and at != _DONE:
+            most -= scripts.PAGE
+            at, page = self.side.sleepers(at)
+            parked += self._park(page)
+            at = _DONE if at == "0" else at
+        return at, parked
+
+    def _park(self, page: Sequence[tuple[str, str]]) -> list[str]:
         looks = self._look([name for name, _ in page])
         calls, names = [], []
         for name, score in page:
@@ -220,10 +241,17 @@ class _Pass:
             if answer:
                 _log.error("workflow %r is parked: its records are gone, and it sleeps", name)
                 parked.append(name)
-        return at, tuple(parked)
+        return parked
 
-    def _forgive(self, at: str) -> str:
-        """Take off the marks of cancellations that say nothing any more: what they were put on has passed."""
+    def _forgive(self, at: str, most: int) -> str:
+        """Take off the marks of cancellations that say nothing any more, among `most`; where to go on."""
+        while most > 0 and at != _DONE:
+            most -= scripts.PAGE
+            at = self._forgive_page(at)
+            at = _DONE if at == "0" else at
+        return at
+
+    def _forgive_page(self, at: str) -> str:
         command = ("HSCAN", self.side.dropped, at, "COUNT", scripts.PAGE)
         page: tuple[str, list[tuple[str, str]]] = send(Call(self.side.redis, command, scripts.pairs_of))
         looks = self._look([name for name, _ in page[1]])
