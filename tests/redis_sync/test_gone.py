@@ -117,8 +117,9 @@ class TestGone:
     ) -> None:
         body = Body(ms(1))
         durable.scheduler.make_ready("w")
-        one_pass(durable, body)
-        assert isinstance(one_pass(durable, body), Blocked)
+        outcome = None
+        while not isinstance(outcome, Blocked):  # the nap may be over before its pass is
+            outcome = one_pass(durable, body)
         redis.delete(durable.checkpointer.hash_key("w"))
         durable.arrive("w", "go", 1)
         with pytest.raises(CheckpointGone, match="'w'.*1 of 2") as caught:
