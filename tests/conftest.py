@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import signal
 from collections.abc import Iterator
 from pathlib import Path
 from uuid import uuid4
@@ -12,6 +13,10 @@ import servers
 from durably.embedded import EmbeddedServer
 
 SERVER = os.environ.get("DURABLY_TEST_SERVER", "embedded")
+
+if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
+    # a shell that starts us in the background has it ignored; tests send it to themselves
+    signal.signal(signal.SIGINT, signal.default_int_handler)
 
 
 def pytest_report_header() -> str:
