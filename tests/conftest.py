@@ -11,6 +11,7 @@ from uuid import uuid4
 import pytest
 import servers
 from durably.embedded import EmbeddedServer
+from durably.embedded_cluster import EmbeddedCluster
 
 SERVER = os.environ.get("DURABLY_TEST_SERVER", "embedded")
 
@@ -23,9 +24,43 @@ def pytest_report_header() -> str:
     return f"server: {SERVER}"
 
 
+ONE_SERVER = {
+    "test_lost_replies": "its proxy stands before one server",
+    "test_processes": "its processes speak to one server",
+    "TestOneCommit": "one script cannot reach two slots",
+    "test_codecs.py::test_any_value": "it has clients of one server",
+    "test_a_cancellation_that_the_client_swallows": "it breaks a connection of one server",
+    "test_what_is_cancelled_stays_cancelled_whoever": "it counts the commands of one connection",
+    "test_a_cancellation_is_disturbed": "it counts the commands of one connection",
+    "test_a_torn_effect_says_so_to_every_pass": "its effect has a key of another slot",
+    "test_a_flushed_server_gets_its_group_back": "it has a server of its own",
+    "test_many_callers_share_round_trips": "it counts round trips to one server",
+    "test_a_plain_client_lives_through_lost": "it kills the connections of one server",
+    "test_a_restarted_server": "it has a server of its own",
+    "test_a_long_backlog_goes_in_calls": "it reads the statistics of one server",
+    "test_out_of_memory": "it has a server of its own",
+    "test_threads.py": "its processes speak to one server",
+    "test_celery.py": "its processes speak to one server",
+}
+"""What does not fit a cluster, and why. All else of both flavours runs there with `DURABLY_TEST_SERVER=cluster`."""
+
+
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    if SERVER != "cluster":
+        return
+    for item in items:
+        for part, why in ONE_SERVER.items():
+            if part in item.nodeid:
+                item.add_marker(pytest.mark.skip(reason=f"not for a cluster: {why}"))
+
+
 @pytest.fixture(scope="session")
 def server() -> Iterator[EmbeddedServer]:
     """The session's server. Tests share it, so none may kill it."""
+    if SERVER == "cluster":
+        with EmbeddedCluster() as cluster:
+            yield cluster  # type: ignore[misc]
+        return
     with servers.start(SERVER) as started:
         yield started
 

@@ -8,7 +8,7 @@ import time
 from collections.abc import Awaitable, Callable
 from typing import Any, ParamSpec, TypeVar
 
-from redis.asyncio import Redis
+from redis.asyncio import Redis, RedisCluster
 from redis.asyncio.retry import Retry
 from redis.backoff import ExponentialBackoff
 
@@ -18,6 +18,7 @@ __all__ = [
     "Redis",
     "Started",
     "client",
+    "cluster_client",
     "eventually",
     "other_flavours",
     "sleep",
@@ -86,8 +87,18 @@ def client(url: str, **options: Any) -> Redis:
     if "DURABLY_TEST_PROTOCOL" in os.environ:
         options.setdefault("protocol", int(os.environ["DURABLY_TEST_PROTOCOL"]))
     options.setdefault("retry", Retry(ExponentialBackoff(cap=0.5, base=0.01), 10))
+    if os.environ.get("DURABLY_TEST_SERVER") == "cluster":
+        options.pop("retry")
+        return cluster_client(url, **options)  # type: ignore[no-any-return]
     made: Redis = Redis.from_url(url, decode_responses=True, **options)
     return made
+
+
+def cluster_client(url: str, **options: Any) -> Any:
+    """A client of the cluster that the node at `url` belongs to."""
+    if "DURABLY_TEST_PROTOCOL" in os.environ:
+        options.setdefault("protocol", int(os.environ["DURABLY_TEST_PROTOCOL"]))
+    return RedisCluster.from_url(url, decode_responses=True, **options)
 
 
 def other_flavours(*_: object) -> Any:

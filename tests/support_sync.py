@@ -9,7 +9,7 @@ from collections.abc import Callable
 from concurrent.futures import Future
 from typing import Any, ParamSpec, TypeVar
 
-from redis import Redis
+from redis import Redis, RedisCluster
 from redis.backoff import ExponentialBackoff
 from redis.retry import Retry
 
@@ -19,6 +19,7 @@ __all__ = [
     "Redis",
     "Started",
     "client",
+    "cluster_client",
     "eventually",
     "other_flavours",
     "sleep",
@@ -91,8 +92,18 @@ def client(url: str, **options: Any) -> Redis:
     if "DURABLY_TEST_PROTOCOL" in os.environ:
         options.setdefault("protocol", int(os.environ["DURABLY_TEST_PROTOCOL"]))
     options.setdefault("retry", Retry(ExponentialBackoff(cap=0.5, base=0.01), 10))
+    if os.environ.get("DURABLY_TEST_SERVER") == "cluster":
+        options.pop("retry")
+        return cluster_client(url, **options)  # type: ignore[no-any-return]
     made: Redis = Redis.from_url(url, decode_responses=True, **options)
     return made
+
+
+def cluster_client(url: str, **options: Any) -> Any:
+    """A client of the cluster that the node at `url` belongs to."""
+    if "DURABLY_TEST_PROTOCOL" in os.environ:
+        options.setdefault("protocol", int(os.environ["DURABLY_TEST_PROTOCOL"]))
+    return RedisCluster.from_url(url, decode_responses=True, **options)
 
 
 async def other_flavours(*_: object) -> Any:

@@ -8,7 +8,7 @@ import signal
 from collections.abc import Awaitable
 
 import pytest
-from durably_redis_async._client import RedisConnectionError, patiently
+from durably_redis_async._client import Redis, RedisConnectionError, patiently
 from durably_redis_async._concurrency import (
     Draining,
     Event,
@@ -246,7 +246,7 @@ async def test_a_cancellation_that_the_client_swallows_is_one_all_the_same(ends:
                 raise RedisConnectionError("lost") from None
         return "answer"
 
-    running = asyncio.ensure_future(patiently(call))
+    running = asyncio.ensure_future(patiently(Redis(), call))
     await asyncio.sleep(0.01)
     running.cancel()
     with pytest.raises(asyncio.CancelledError):

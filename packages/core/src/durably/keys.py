@@ -66,6 +66,15 @@ def said_key(namespace: str, workflow: str, nonce: str) -> str:
     return f"{namespace}:{{{workflow}}}:said:{nonce}"
 
 
+def tag_of(key: str) -> str:
+    """The hash tag of a key, in its braces: what decides its slot. The key itself in braces, if it has none."""
+    start = key.find("{")
+    end = key.find("}", start + 1)
+    if start < 0 or end <= start + 1:
+        return "{" + key + "}"
+    return key[start : end + 1]
+
+
 def ready_key(namespace: str) -> str:
     """The stream of wakeups."""
     return f"{{{namespace}}}:ready"

@@ -19,8 +19,8 @@ from durably.keys import cancelled_key, check_id, check_namespace, ready_key, sl
 from durably.values import LEASE, Delivery
 
 from durably_redis_async._client import (
+    AnyRedis,
     Call,
-    Redis,
     ResponseError,
     Script,
     check_client,
@@ -48,7 +48,7 @@ class RedisStreamScheduler:
     once. Raises `ValueError` or `TypeError` for what does not fit.
     """
 
-    redis: Redis
+    redis: AnyRedis
     namespace: str = "workflow"
     group: str = "workers"
     batch: int = 100
@@ -110,7 +110,8 @@ class RedisStreamScheduler:
         """Create the consumer group, from the stream's beginning: what was queued before counts. Repeatable."""
         try:
             await patiently(
-                lambda: self.redis.xgroup_create(self.ready_key, self.group, id="0", mkstream=True)
+                self.redis,
+                lambda: self.redis.xgroup_create(self.ready_key, self.group, id="0", mkstream=True),
             )
         except ResponseError as error:
             if "BUSYGROUP" not in str(error):
@@ -118,8 +119,8 @@ class RedisStreamScheduler:
 
     async def make_ready(self, workflow: str) -> None:
         """Ask for a pass."""
-        check_id(workflow)
-        await patiently(lambda: self.redis.xadd(self.ready_key, {"workflow": workflow}))
+        command = ("XADD", self.ready_key, "*", "workflow", check_id(workflow))
+        await send(Call(self.redis, command, bool))
 
     def ringing(self, workflow: str) -> Call:
         """`make_ready` as a call, to be sent with others or in one script with them."""
@@ -173,7 +174,7 @@ class RedisStreamScheduler:
             )
 
         try:
-            reply = await patiently(read)
+            reply = await patiently(self.redis, read)
         except ResponseError as error:
             if "NOGROUP" not in str(error) and "UNBLOCKED" not in str(error):
                 raise
@@ -225,6 +226,10 @@ class RedisStreamScheduler:
             [self.ready_key], [self.group, self.consumer, delivery.receipt], lambda _: delivery
         )
 
+    def telling(self) -> Call:
+        """The queue's clock, as a call: the time of the server that it is on."""
+        return Call(self.redis, ("TIME",), queue.server_time, at=self.ready_key)
+
     def holding(self, delivery: Delivery) -> Call:
         """Whether `delivery` still stands: not taken over, not cancelled. A call, to be sent with others."""
         args = [self.group, self.consumer, delivery.receipt, delivery.workflow]
@@ -257,10 +262,10 @@ class RedisStreamScheduler:
             def page(since: str = start) -> Any:
                 return self.redis.xrange(self.ready_key, min=since, max=last, count=self.scan)
 
-            entries = await patiently(page)
+            entries = await patiently(self.redis, page)
             ids = [receipt for receipt, fields in entries if fields and fields.get("workflow") == workflow]
             if ids:
-                await patiently(lambda doomed=ids: self.redis.xdel(self.ready_key, *doomed))  # type: ignore[misc]
+                await patiently(self.redis, lambda doomed=ids: self.redis.xdel(self.ready_key, *doomed))  # type: ignore[misc]
             if len(entries) < self.scan:
                 break
             start = f"({entries[-1][0]}"

@@ -10,16 +10,29 @@ from typing import Any, TypeVar
 from weakref import WeakKeyDictionary
 
 import redis.exceptions
+from durably.keys import tag_of
 from durably.lua import in_one
 from redis import Redis
 from redis.client import NEVER_DECODE
+from redis.crc import key_slot
 from redis.exceptions import ConnectionError as RedisConnectionError
 from redis.exceptions import NoScriptError, ResponseError
 from redis.exceptions import TimeoutError as RedisTimeoutError
 
+from durably_redis_sync._cluster import (
+    ELSEWHERE,
+    UNSETTLED,
+    RedisCluster,
+    is_torn,
+    node_of,
+    on_one_node,
+    prepared,
+    relearn,
+)
 from durably_redis_sync._concurrency import Gathering
 
 __all__ = [
+    "AnyRedis",
     "Call",
     "Redis",
     "RedisConnectionError",
@@ -27,7 +40,9 @@ __all__ = [
     "ResponseError",
     "Script",
     "check_client",
+    "check_slot",
     "in_one_script",
+    "is_cluster",
     "patiently",
     "register",
     "same_database",
@@ -38,11 +53,17 @@ __all__ = [
 
 T = TypeVar("T")
 
+AnyRedis = Redis | RedisCluster
+"""The clients that the stores take."""
+
 _QUEUE = 60.0
 """How long a call waits for a connection of a full pool, in seconds."""
 
 _PATIENCE = 3.0
 """How long a call goes on being sent again over lost connections, in seconds: every call here may be repeated."""
+
+_FAILOVER = 30.0
+"""The same where another server takes over: as long as that takes."""
 
 _FULL: type[Exception] | None = getattr(redis.exceptions, "MaxConnectionsError", None)
 
@@ -53,19 +74,27 @@ def _is_full(error: Exception) -> bool:
     return "Too many connections" in str(error)
 
 
-def patiently(call: Callable[[], T]) -> T:
+def patiently(client: AnyRedis, call: Callable[[], T]) -> T:
     """`call()`, sent again for a while when its connection is lost, whatever the client's own settings are.
 
     Where the client's pool has no connection free, it waits its turn.
     """
     began = time.monotonic()
     pause = 0.001
+    lasting = _FAILOVER if is_cluster(client) else _PATIENCE
+    lost: tuple[type[Exception], ...] = (RedisConnectionError, RedisTimeoutError)
+    if is_cluster(client):
+        lost += (*UNSETTLED, AttributeError)
     while True:
         try:
+            if isinstance(client, RedisCluster):
+                prepared(client)
             return call()
-        except (RedisConnectionError, RedisTimeoutError) as error:
+        except lost as error:
+            if isinstance(error, AttributeError) and not is_torn(error):
+                raise
             full = isinstance(error, RedisConnectionError) and _is_full(error)
-            if time.monotonic() - began > (_QUEUE if full else _PATIENCE):
+            if time.monotonic() - began > (_QUEUE if full else lasting):
                 raise
         time.sleep(pause)
         pause = min(pause * 2, 0.02 if full else 0.5)
@@ -74,7 +103,7 @@ def patiently(call: Callable[[], T]) -> T:
 class Script:
     """One Lua script on one client: sent by its digest, and whole where the server does not know it (any more)."""
 
-    def __init__(self, client: Redis, source: str) -> None:
+    def __init__(self, client: AnyRedis, source: str) -> None:
         self.client = client
         self.source = source
         self.sha = hashlib.sha1(source.encode(), usedforsecurity=False).hexdigest()
@@ -89,7 +118,7 @@ class Script:
             except NoScriptError:
                 return client.eval(self.source, len(keys), *keys, *args)
 
-        return patiently(by_digest)
+        return patiently(self.client, by_digest)
 
     def call(
         self,
@@ -107,35 +136,46 @@ class Script:
 class Call:
     """One command, with what makes its answer of the reply, and the script's source if it runs one.
 
-    `raw`: the reply is read as bytes, whatever the client decodes.
+    `raw`: the reply is read as bytes, whatever the client decodes. `at`: the key whose node is meant, where the
+    command names none.
     """
 
-    client: Redis
+    client: AnyRedis
     command: tuple[str | int | float | bytes, ...]
     answer: Callable[[Any], Any]
     source: str | None = None
     raw: bool = False
+    at: str | None = None
+
+    @property
+    def key(self) -> str:
+        """The key that decides which node of a cluster is spoken to."""
+        if self.at is not None:
+            return self.at
+        return str(self.command[1] if self.source is None else self.command[3])
 
 
 def send(call: Call) -> Any:
     """The answer of one call. Raises what the server, the connection or the answer raises."""
-    reply = (_gathering(call.client).say([call]))[0]
+    reply = _gathering(call).say([call])[0]
     if isinstance(reply, Exception):
         raise reply
     return call.answer(reply)
 
 
 def send_together(calls: Sequence[Call]) -> list[object]:
-    """The answers of all calls, each client's in one round trip and in their order.
+    """The answers of all calls, each client's (each node's) in one round trip and in their order.
 
     An error of the server, or of making an answer, stands in the answer's place. Raises what the connection raises.
     What turns out to be no text, where text was expected, is read again as bytes.
     """
     answers: list[object] = [None] * len(calls)
-    clients = {id(one.client): one.client for one in calls}
-    for number, client in clients.items():
-        mine = [n for n, one in enumerate(calls) if id(one.client) == number]
-        for n, reply in zip(mine, _gathering(client).say([calls[n] for n in mine]), strict=True):
+    parts: dict[int, tuple[Gathering[list[Call], list[Any]], list[int]]] = {}
+    for n, call in enumerate(calls):
+        gathering = _gathering(call)
+        parts.setdefault(id(gathering), (gathering, []))[1].append(n)
+    for gathering, mine in parts.values():
+        for n, reply in zip(mine, gathering.say([calls[n] for n in mine]), strict=True):
             try:
                 answers[n] = reply if isinstance(reply, Exception) else calls[n].answer(reply)
             except Exception as error:
@@ -143,35 +183,51 @@ def send_together(calls: Sequence[Call]) -> list[object]:
     return answers
 
 
-_gatherings: WeakKeyDictionary[Redis, Gathering[list[Call], list[Any]]] = WeakKeyDictionary()
+_gatherings: WeakKeyDictionary[AnyRedis, dict[str, Gathering[list[Call], list[Any]]]] = WeakKeyDictionary()
 
 
-def _gathering(client: Redis) -> Gathering[list[Call], list[Any]]:
-    found = _gatherings.get(client)
+def _gathering(call: Call) -> Gathering[list[Call], list[Any]]:
+    """Where `call` is sent together with others: per client, and per node of a cluster."""
+    client, node = call.client, ""
+    if isinstance(client, RedisCluster):
+
+        def name(client: RedisCluster = client) -> str:
+            return str((node_of(client, call.key)).name)
+
+        node = patiently(client, name)
+    nodes = _gatherings.get(client)
+    if nodes is None:
+        nodes = _gatherings.setdefault(client, {})
+    found = nodes.get(node)
     if found is None:
-        found = _gatherings.setdefault(client, Gathering(_flush))
+        found = nodes.setdefault(node, Gathering(_flush))
     return found
 
 
 def _flush(groups: list[list[Call]]) -> list[list[Any]]:
-    """The replies of groups of calls on one client, in one round trip; errors of the server among them."""
+    """The replies of groups of calls on one client (and node), in one round trip; errors of the server among them."""
+
+    client = groups[0][0].client
 
     def attempt() -> list[list[Any]]:
         calls = [call for group in groups for call in group]
-        if len(calls) == 1:
+        if len(calls) == 1 and not is_cluster(client):
             return [[_caught(calls[0], calls[0].command)]]
         try:
             replies = iter(_pipelined(calls))
         except UnicodeDecodeError:
             return [_one_by_one(group) for group in groups]
         found = [[next(replies) for _ in group] for group in groups]
+        again: tuple[type[Exception], ...] = (NoScriptError,)
+        if is_cluster(client):
+            again += UNSETTLED
         for n, group in enumerate(groups):
-            if any(isinstance(reply, NoScriptError) for reply in found[n]):
+            if any(isinstance(reply, again) for reply in found[n]):
                 # all of it again, in order: what comes after a script may build on it
                 found[n] = _one_by_one(group)
         return found
 
-    return patiently(attempt)
+    return patiently(client, attempt)
 
 
 def _one_by_one(group: list[Call]) -> list[Any]:
@@ -197,8 +253,10 @@ def _request(call: Call) -> tuple[list[str], list[str | int | float | bytes]]:
     return [str(one) for one in call.command[3 : 3 + count]], list(call.command[3 + count :])
 
 
-def same_database(one: Redis, other: Redis) -> bool:
-    """Whether two clients speak to one database of one server, as far as their settings tell."""
+def same_database(one: AnyRedis, other: AnyRedis) -> bool:
+    """Whether two clients speak to one database of one server, as far as their settings tell. A cluster is several."""
+    if is_cluster(one) or is_cluster(other):
+        return False
     names = ("host", "port", "path", "db")
     return one is other or [_options(one).get(name) for name in names] == [
         _options(other).get(name) for name in names
@@ -211,7 +269,10 @@ def _whole(call: Call) -> tuple[str | int | float | bytes, ...]:
 
 def _one(call: Call, command: tuple[str | int | float | bytes, ...], raw: bool) -> Any:
     sending: Any = call.client
-    return sending.execute_command(*command, **({NEVER_DECODE: True} if raw else {}))
+    options: dict[str, Any] = {NEVER_DECODE: True} if raw else {}
+    if call.at is not None and isinstance(call.client, RedisCluster):
+        options["target_nodes"] = node_of(call.client, call.at)
+    return sending.execute_command(*command, **options)
 
 
 def _caught(call: Call, command: tuple[str | int | float | bytes, ...]) -> Any:
@@ -220,45 +281,80 @@ def _caught(call: Call, command: tuple[str | int | float | bytes, ...]) -> Any:
     except NoScriptError:
         return _caught(call, _whole(call))
     except ResponseError as error:
+        if is_cluster(call.client) and isinstance(error, UNSETTLED):
+            raise
         return error
     except UnicodeDecodeError:
         return _one(call, command, True)
 
 
 def _pipelined(calls: Sequence[Call]) -> list[Any]:
-    with calls[0].client.pipeline(transaction=False) as pipe:
-        sending: Any = pipe
-        for call in calls:
-            sending.execute_command(*call.command, **({NEVER_DECODE: True} if call.raw else {}))
-        replies: list[Any] = pipe.execute(raise_on_error=False)
+    client = calls[0].client
+    commands = [(call.command, {NEVER_DECODE: True} if call.raw else {}) for call in calls]
+    if isinstance(client, RedisCluster):
+        try:
+            replies = on_one_node(client, calls[0].key, commands)
+        except (RedisConnectionError, RedisTimeoutError):
+            relearn(client, calls[0].key)
+            raise
+        if any(isinstance(reply, ELSEWHERE) for reply in replies):
+            relearn(client, calls[0].key)
         return replies
+    with client.pipeline(transaction=False) as pipe:
+        sending: Any = pipe
+        for words, options in commands:
+            sending.execute_command(*words, **options)
+        found: list[Any] = pipe.execute(raise_on_error=False)
+        return found
 
 
-def register(client: Redis, source: str) -> Script:
+def register(client: AnyRedis, source: str) -> Script:
     """`source` as a script of `client`. Sends nothing."""
     return Script(client, source)
 
 
-def _options(client: Redis) -> dict[str, Any]:
-    options: dict[str, Any] = client.connection_pool.connection_kwargs
+def is_cluster(client: AnyRedis) -> bool:
+    """Whether `client` speaks to a cluster, where each key has its node."""
+    return isinstance(client, RedisCluster)
+
+
+def _options(client: AnyRedis) -> dict[str, Any]:
+    asked: Any = client
+    options: dict[str, Any] = (
+        asked.get_connection_kwargs() if is_cluster(client) else asked.connection_pool.connection_kwargs
+    )
     return options
 
 
-def check_client(client: Redis, *, text: bool = True) -> Redis:
+def check_client(client: AnyRedis, *, text: bool = True) -> AnyRedis:
     """Return `client`, or raise: `TypeError` for a client of another kind, `ValueError` for one that reads bytes.
 
     `text`: whether text is to be read.
     """
-    if not isinstance(client, Redis):
+    if not isinstance(client, (Redis, RedisCluster)):
         raise TypeError(
-            f"a redis.Redis client is needed here, not {type(client).__module__}.{type(client).__name__}"
+            "a redis.Redis or redis.RedisCluster client is needed here, "
+            f"not {type(client).__module__}.{type(client).__name__}"
         )
     if text and not _options(client).get("decode_responses"):
         raise ValueError("build the client with decode_responses=True: these stores read text")
     return client
 
 
-def socket_timeout(client: Redis) -> float | None:
+def check_slot(client: AnyRedis, home: str, keys: Sequence[str], workflow: str, what: str) -> None:
+    """On a cluster, raise a `ValueError` naming the first of `keys` that is in another slot than `home`."""
+    if not is_cluster(client):
+        return
+    slot = key_slot(home.encode())
+    for key in keys:
+        if key_slot(str(key).encode()) != slot:
+            raise ValueError(
+                f"the key {key!r} of {what} is in another slot of the cluster than workflow {workflow!r}, "
+                f"whose records it is written with: give it the workflow's tag, for example {key + tag_of(home)!r}"
+            )
+
+
+def socket_timeout(client: AnyRedis) -> float | None:
     """How long the client waits for a reply, in seconds; `None` for as long as it takes."""
     value = _options(client).get("socket_timeout")
     if value is None:

@@ -27,10 +27,11 @@ from durably.records import (
 from durably.values import BUDGET, LEASE, Entry, Pass, Recorded, Written
 
 from durably_redis_sync._client import (
-    Redis,
+    AnyRedis,
     ResponseError,
     Script,
     check_client,
+    check_slot,
     patiently,
     register,
     send,
@@ -53,7 +54,7 @@ class RedisCheckpointer(StoreCalls):
     A write returns when the server has accepted it; what the server then loses is up to its own settings.
     """
 
-    redis: Redis
+    redis: AnyRedis
     namespace: str = "workflow"
     ttl: timedelta = timedelta(days=1)
     codec: CheckpointCodec[Any] = JSON
@@ -169,6 +170,8 @@ class RedisCheckpointer(StoreCalls):
         check_key(key)
         if not isinstance(effect, LuaEffect):
             raise TypeError(f"the effect of step {key!r} must be a LuaEffect, not {type(effect).__name__}")
+        home = self.hash_key(holder.workflow)
+        check_slot(self.redis, home, effect.keys, holder.workflow, f"the effect of step {key!r}")
         keys, args = scripts.transact(
             self.namespace, holder, key, self._ttl, self._kind, effect.keys, effect.args
         )
@@ -191,7 +194,7 @@ class RedisCheckpointer(StoreCalls):
         check_id(workflow)
         check_key(key)
         where = self.pass_key(workflow)
-        return bool(patiently(lambda: self.redis.hdel(where, f"torn:{key}")))
+        return bool(patiently(self.redis, lambda: self.redis.hdel(where, f"torn:{key}")))
 
     def supply(self, workflow: str, key: str, value: object) -> object:
         """Record a value that the workflow waits for at `key`; returns what is recorded now: the first one stands."""

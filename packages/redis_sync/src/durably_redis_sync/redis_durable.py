@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 from durably.values import Entry
 
-from durably_redis_sync._client import in_one_script, same_database, send
+from durably_redis_sync._client import in_one_script, is_cluster, same_database, send
 from durably_redis_sync.checkpointer import RedisCheckpointer
 from durably_redis_sync.sorted_set import RedisSetScheduler
 from durably_redis_sync.stream import RedisStreamScheduler
@@ -30,6 +30,11 @@ class RedisDurable:
             raise TypeError(f"a RedisCheckpointer is needed, not {type(self.checkpointer).__name__}")
         if not isinstance(self.scheduler, (RedisStreamScheduler, RedisSetScheduler)):
             raise TypeError(f"a Redis scheduler is needed, not {type(self.scheduler).__name__}")
+        if is_cluster(self.checkpointer.redis) or is_cluster(self.scheduler.redis):
+            raise ValueError(
+                "on a cluster the keys of a workflow and those of a queue are in different slots, "
+                "where one script cannot reach both: use SplitDurable"
+            )
         if not same_database(self.checkpointer.redis, self.scheduler.redis):
             raise ValueError(
                 "the store and the queue are in two databases, where one script cannot reach both: "

@@ -19,7 +19,7 @@ from durably.fresh import fresh, renew_at_fork
 from durably.keys import answer_key, answers_key, check_id, check_namespace, receipts_key, schedule_key
 from durably.values import LEASE, Delivery, now_utc
 
-from durably_redis_sync._client import Call, Redis, Script, check_client, register, send
+from durably_redis_sync._client import AnyRedis, Call, Script, check_client, register, send
 from durably_redis_sync._concurrency import Guard, sleep
 
 POLL = timedelta(milliseconds=50)
@@ -35,7 +35,7 @@ class RedisSetScheduler:
     server's clock, unless a test gives another. Raises `ValueError` or `TypeError` for what does not fit.
     """
 
-    redis: Redis
+    redis: AnyRedis
     namespace: str = "workflow"
     lease: timedelta = LEASE
     poll: timedelta = POLL
@@ -157,6 +157,10 @@ class RedisSetScheduler:
 
         keys = [self.schedule_key, receipts_key(self.namespace), self._answers]
         return self.keep.call(keys, request, answer)
+
+    def telling(self) -> Call:
+        """The queue's clock, as a call: the time of the server that it is on."""
+        return Call(self.redis, ("TIME",), queue.server_time, at=self.schedule_key)
 
     def holding(self, delivery: Delivery) -> Call:
         """Whether `delivery` still stands: not cancelled, not answered for. A call, to be sent with others."""

@@ -24,7 +24,7 @@ from durably.records import (
 )
 from durably.values import BUDGET, LEASE, Entry, Pass
 
-from durably_redis_sync._client import Call, Redis, Script, send_together
+from durably_redis_sync._client import AnyRedis, Call, Script, is_cluster, send_together
 
 T = TypeVar("T")
 
@@ -32,7 +32,7 @@ T = TypeVar("T")
 class StoreCalls:
     """The acts of a `RedisCheckpointer` as calls."""
 
-    redis: Redis
+    redis: AnyRedis
     namespace: str
     ttl: timedelta
     codec: CheckpointCodec[Any]
@@ -54,6 +54,13 @@ class StoreCalls:
         """The key of a workflow's claim."""
         return pass_key(self.namespace, workflow)
 
+    def _check_id(self, workflow: str) -> None:
+        check_id(workflow)
+        if workflow.startswith("}") and is_cluster(self.redis):
+            raise ValueError(
+                f"a workflow id on a cluster must not begin with a brace, which parts its keys: {workflow!r}"
+            )
+
     @property
     def _ttl(self) -> int:
         return milliseconds(self.ttl)
@@ -66,7 +73,7 @@ class StoreCalls:
         return decode_field(self.codec, workflow, key, encoding_of(workflow, key, field), self.raw)
 
     def _fields(self, workflow: str, answer: Callable[[list[Row]], T]) -> Call:
-        check_id(workflow)
+        self._check_id(workflow)
 
         def in_turn(fields: dict[str, str]) -> T:
             return answer(in_order(workflow, fields))
@@ -83,7 +90,7 @@ class StoreCalls:
 
     def claiming(self, workflow: str, budget: timedelta = BUDGET, alive: timedelta = LEASE) -> Call:
         """`claim` as a call, to be sent with others."""
-        check_id(workflow)
+        self._check_id(workflow)
         check_duration("a budget", budget)
         check_duration("alive", alive)
         keys, args = scripts.take(
@@ -95,9 +102,9 @@ class StoreCalls:
 
         return self.take.call(keys, args, answer)
 
-    def telling(self) -> Call:
-        """The server's time, as a call."""
-        return Call(self.redis, ("TIME",), server_time)
+    def telling(self, workflow: str) -> Call:
+        """The time of the server that a workflow's records are on, as a call."""
+        return Call(self.redis, ("TIME",), server_time, at=self.hash_key(workflow))
 
     def renewal(self, holder: Pass, alive: timedelta = LEASE) -> Call:
         """`renew` as a call, to be sent with others by `together`."""
@@ -116,7 +123,7 @@ class StoreCalls:
 
     def supplying(self, workflow: str, key: str, value: object) -> Call:
         """`supply` as a call; its answer is what is recorded now."""
-        check_id(workflow)
+        self._check_id(workflow)
         check_key(key)
         encoding, back = carry(self.codec, workflow, key, value, self.max_bytes)
 
@@ -130,7 +137,7 @@ class StoreCalls:
 
     def appending(self, workflow: str, value: object) -> Call:
         """`append` as a call; its answer is the `Entry`."""
-        check_id(workflow)
+        self._check_id(workflow)
         encoding, back = carry(self.codec, workflow, "inbox", value, self.max_bytes)
 
         def answer(key: Any) -> Entry[object]:
@@ -141,6 +148,6 @@ class StoreCalls:
 
     def discarding(self, workflow: str) -> Call:
         """`discard` as a call; its answer is how many records there were."""
-        check_id(workflow)
+        self._check_id(workflow)
         keys, args = scripts.forget(self.namespace, workflow, self._ttl, uuid4().hex)
         return self.forget.call(keys, args, int)

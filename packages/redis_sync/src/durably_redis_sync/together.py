@@ -28,8 +28,8 @@ class SaysCalls(Protocol):
         """`load` as a call."""
         ...
 
-    def telling(self) -> Any:
-        """The server's time, as a call; its answer is an aware `datetime`."""
+    def telling(self, workflow: str) -> Any:
+        """The time of the server that a workflow's records are on, as a call; its answer is an aware `datetime`."""
         ...
 
     def renewal(self, holder: Pass, alive: timedelta) -> Any:
@@ -50,6 +50,10 @@ class SaysAnswers(Protocol):
 
     def holding(self, delivery: Delivery) -> Any:
         """Whether the delivery still stands, as a call; its answer is a `bool`."""
+        ...
+
+    def telling(self) -> Any:
+        """The queue's clock, as a call; its answer is an aware `datetime`."""
         ...
 
     def extension(self, delivery: Delivery, within: timedelta) -> Any:
@@ -122,7 +126,7 @@ def open_pass(durable: Durable[Any], delivery: Delivery, budget: timedelta, leas
         store.claiming(workflow, budget, lease),
         store.reading(workflow),
         queue.holding(delivery),
-        store.telling(),
+        queue.telling(),
     ]
     answers: list[Any] = store.together(calls)
     if isinstance(answers[0], Exception):
@@ -141,7 +145,7 @@ def read_pass(
         return store.load(workflow), None
     says: Any = store
     asked = time.monotonic()
-    recorded, at = says.together([says.reading(workflow), says.telling()])
+    recorded, at = says.together([says.reading(workflow), says.telling(workflow)])
     for answer in (recorded, at):
         if isinstance(answer, Exception):
             raise answer
