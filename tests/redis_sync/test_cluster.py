@@ -8,6 +8,7 @@ from collections.abc import Iterator
 from typing import Any
 
 import pytest
+import redis
 import servers
 from durably.embedded import EmbeddedServer
 from durably.embedded_cluster import EmbeddedCluster, say
@@ -26,6 +27,10 @@ from durably_redis_sync import (
 from redis.crc import key_slot
 from support import ms, same
 from support_sync import Event, Started, cluster_client, eventually, sleep, together
+
+if int(redis.__version__.split(".")[0]) < 8:
+    # these releases leave the nodes of an old layout unclosed
+    pytestmark = pytest.mark.filterwarnings("ignore::pytest.PytestUnraisableExceptionWarning")
 
 COUNT = "redis.call('INCR', KEYS[1]) return cjson.encode(redis.call('GET', KEYS[1]))"
 """An effect that can be seen to happen twice."""
@@ -63,6 +68,12 @@ def pair(client: Any, namespace: str, kind: str, lease: float = 2000) -> SplitDu
 def counter(namespace: str, workflow: str) -> str:
     """A key of a workflow's own, in its slot."""
     return f"count:{namespace}:{{{workflow}}}"
+
+
+def queue_key(durable: SplitDurable[Any]) -> str:
+    """A key of the queue's."""
+    queue: Any = durable.scheduler
+    return str(queue.ready_key if isinstance(queue, RedisStreamScheduler) else queue.schedule_key)
 
 
 class Fleet:
@@ -196,9 +207,10 @@ def test_slots_move_under_load_and_nothing_is_lost_or_doubled(
 ) -> None:
     durable = pair(client, namespace, kind)
     wanted = [f"m{n}" for n in range(200)]
-    queue = durable.scheduler
-    key = queue.ready_key if isinstance(queue, RedisStreamScheduler) else f"{namespace}:schedule"
-    moving = [key_slot(key.encode()), *(key_slot(f"{namespace}:{{{one}}}".encode()) for one in wanted[:6])]
+    moving = [
+        key_slot(queue_key(durable).encode()),
+        *(key_slot(f"{namespace}:{{{one}}}".encode()) for one in wanted[:6]),
+    ]
 
     def move() -> int:
         moved = 0
@@ -228,15 +240,14 @@ def test_the_fleet_goes_on_when_a_master_dies(
     client = cluster_client(own_cluster.url)
     durable = pair(client, namespace, kind)
     wanted = [f"k{n}" for n in range(200)]
-    with Fleet(durable, nap=500) as fleet:
+    victim = own_cluster.owner(key_slot(queue_key(durable).encode()))
+    with Fleet(durable, nap=1500) as fleet:
         for one in wanted:
             durable.scheduler.make_ready(one)
-        victim = own_cluster.owner(key_slot(f"{{{namespace}}}".encode()))
-        assert say(victim.port, "WAIT", "1", "2000") is not None
-        sleep(0.1)
         in_sync(victim)
         victim.kill()
         fleet.finish(wanted, within=90)
+        assert victim not in own_cluster.masters()
     # what a replica had not received when its master died is lost by Redis itself: an effect may have happened there
     # and be unknown, but none that is known happened twice
     assert all(n == 1 for n in counts(client, namespace, wanted))
@@ -245,7 +256,7 @@ def test_the_fleet_goes_on_when_a_master_dies(
 
 def in_sync(master: EmbeddedServer) -> None:
     """Wait until the replicas have all that their master has, as near as it can be told from outside."""
-    until = time.monotonic() + 5
+    until = time.monotonic() + 1
     while time.monotonic() < until:
         role = say(master.port, "ROLE")
         if all(int(replica[2]) == role[1] for replica in role[2]):

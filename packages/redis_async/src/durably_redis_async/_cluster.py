@@ -42,8 +42,8 @@ UNSETTLED: tuple[type[Exception], ...] = (*ELSEWHERE, ClusterError, SlotNotCover
 
 
 def is_torn(error: Exception) -> bool:
-    """Whether redis-py closed a connection that a command was just being written to: it does so, to all of a node's,
-    when one of them is lost."""
+    """Whether redis-py lost a connection, or a node, that a command was just using: some of its releases then fail
+    like this."""
     return isinstance(error, AttributeError) and error.obj is None
 
 

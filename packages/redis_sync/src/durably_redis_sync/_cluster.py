@@ -40,8 +40,9 @@ UNSETTLED: tuple[type[Exception], ...] = (*ELSEWHERE, ClusterError, SlotNotCover
 
 
 def is_torn(error: Exception) -> bool:
-    """Whether a command failed because its connection was closed under it: here such an error is a lost connection."""
-    return False
+    """Whether redis-py lost a connection, or a node, that a command was just using: some of its releases then fail
+    like this."""
+    return isinstance(error, AttributeError) and error.obj is None
 
 
 def prepared(client: RedisCluster) -> None:
