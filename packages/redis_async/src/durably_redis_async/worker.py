@@ -11,6 +11,7 @@ from durably.durations import check_duration, check_idle
 from durably.values import BUDGET, LEASE, Delivery, now_utc
 
 from durably_redis_async._concurrency import Draining, Event, Nursery, Slots, process_ends
+from durably_redis_async.alarms import Alarm, says_when, wake_on_time
 from durably_redis_async.interfaces import Durable, Scheduler
 from durably_redis_async.passes import CONTENDED, LIMIT, check_limit, passes
 from durably_redis_async.resume import Body, each
@@ -25,7 +26,7 @@ BLOCKING = timedelta(seconds=1)
 GRACE = timedelta(seconds=30)
 """How long the passes of a worker that was told to stop have to end."""
 
-_LOOK = 1.0
+_LOOK = 6.0
 _LOOKS = 10
 """How often abandoned deliveries are looked for: this often per lease, and every so many seconds at the least."""
 
@@ -40,7 +41,7 @@ async def ready(
 ) -> AsyncIterator[Delivery]:
     """A stream of wakeups to act on: what was idle for `idle` first, then what is new.
 
-    What is idle is looked for at once and then several times per `idle`, at most once a second, rather than before
+    What is idle is looked for at once and then ten times per `idle`, every six seconds at the least, rather than before
     every wakeup. `room`: how many may be taken at once, asked each time (unset: one). It ends when `stop` is set, or
     when the process comes to its end while this runs beside its main thread.
     """
@@ -89,7 +90,8 @@ async def work(
 ) -> None:
     """Run a worker until it is told to stop, or fails.
 
-    `tick`: how often due sleepers are looked for. `within`: how long one wait for a wakeup takes at most. `budget`:
+    `tick`: how late a sleeper may be woken whose own worker is gone; for a queue that cannot tell when its next sleeper
+    is due, how often due ones are looked for. `within`: how long one wait for a wakeup takes at most. `budget`:
     how long a pass may take. `contended`: when to look again at a workflow that another pass holds. `limit`: how many
     passes at once. `stop`: an event that drains the worker when set: it pulls no more, its passes have `grace` to
     end, what is left then is given back for others to take at once. `now`: the clock; the store's server's, unless a
@@ -108,9 +110,13 @@ async def work(
     run_all = passes(
         durable, body, slots, budget=budget, contended=contended, now=now, stop=over, grace=grace
     )
-    scheduler = durable.scheduler
+    scheduler: Any = durable.scheduler
+    alarm = Alarm() if now is now_utc and says_when(scheduler) else None
 
     async def wake() -> None:
+        if alarm is not None:
+            await wake_on_time(scheduler, alarm, tick, ended)
+            return
         async for _ in ticks(tick, stop=ended):
             await scheduler.wake_due(None if now is now_utc else now())
 
@@ -119,7 +125,11 @@ async def work(
             await run_all(ready(scheduler, within, scheduler.lease, stop=over, room=lambda: slots.free + 1))
         finally:
             ended.set()
+            if alarm is not None:
+                alarm.rung.set()
 
+    if alarm is not None:
+        scheduler.add_alarm(alarm)
     try:
         with Draining(told, stop is None):
             await scheduler.prepare()
@@ -128,6 +138,9 @@ async def work(
                 nursery.start(pull)
     except BaseExceptionGroup as group:
         raise _first(group) from None
+    finally:
+        if alarm is not None:
+            scheduler.remove_alarm(alarm)
 
 
 def _first(group: BaseExceptionGroup[BaseException]) -> BaseException:

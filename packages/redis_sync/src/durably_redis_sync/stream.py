@@ -31,12 +31,19 @@ from durably_redis_sync._client import (
     socket_timeout,
 )
 from durably_redis_sync._concurrency import Guard
+from durably_redis_sync.alarms import Alarm
 from durably_redis_sync.streams import Sink, from_sink
 
 TRIM_EVERY = timedelta(minutes=1)
 """How often to trim."""
 
+LOOKING = timedelta(seconds=1.25)
+"""How often a worker looks for deadlines that others left: with its reads, two commands a second in all."""
+
 _LONGEST_BLOCK = 1.0
+_START = "0-0"
+_RECLAIMS = 5
+"""How many calls one look for abandoned deliveries makes at the most."""
 
 
 @dataclass
@@ -69,6 +76,7 @@ class RedisStreamScheduler:
     stands: Script = field(init=False, repr=False, compare=False)
     counter: Script = field(init=False, repr=False, compare=False)
     guard: Guard = field(default_factory=Guard, init=False, repr=False, compare=False)
+    alarms: list[Alarm] = field(default_factory=list, init=False, repr=False, compare=False)
 
     def __post_init__(self) -> None:
         check_client(self.redis)
@@ -132,18 +140,47 @@ class RedisStreamScheduler:
         """`wake_at` as a call, to be sent with others."""
         keys = [self.ready_key, self.sleeping_key, self._cancelled_key]
         args = [self.group, self.consumer, delivery.receipt, delivery.workflow, queue.unix_seconds(when)]
-        return self.suspend.call(keys, args, bool)
+
+        def answer(left: int) -> bool:
+            if left:
+                at = time.monotonic() + left / 1e6
+                with self.guard:
+                    alarms = list(self.alarms)
+                for alarm in alarms:
+                    alarm.own(at)
+            return bool(left)
+
+        return self.suspend.call(keys, args, answer)
 
     def wake_due(self, now: datetime | None = None) -> tuple[str, ...]:
         """Make ready every sleeper whose deadline is not after `now` (aware; unset: the server's), `batch` per call;
         which ones."""
+        return (self.wake_and_look(now))[0]
+
+    def wake_and_look(self, now: datetime | None = None) -> tuple[tuple[str, ...], timedelta | None]:
+        """`wake_due`, and how long it is until the next sleeper is due, by the same clock; `None` without one."""
         moment = "" if now is None else queue.unix_seconds(now)
         woken: list[str] = []
         while True:
-            moved = self.move([self.sleeping_key, self.ready_key], [moment, self.batch])
+            left, *moved = self.move([self.sleeping_key, self.ready_key], [moment, self.batch])
             woken.extend(moved)
             if len(moved) < self.batch:
-                return tuple(woken)
+                return tuple(woken), None if left < 0 else timedelta(microseconds=left)
+
+    @property
+    def looking(self) -> timedelta:
+        """How often a worker looks for deadlines that others left."""
+        return LOOKING
+
+    def add_alarm(self, alarm: Alarm) -> None:
+        """Tell `alarm` of the deadlines that are asked for through this object, from now on."""
+        with self.guard:
+            self.alarms.append(alarm)
+
+    def remove_alarm(self, alarm: Alarm) -> None:
+        """Tell it no more."""
+        with self.guard:
+            self.alarms.remove(alarm)
 
     def next_ready(self, within: timedelta) -> Delivery | None:
         """The next wakeup, waiting `within` at most, however short the client's `socket_timeout` is."""
@@ -194,23 +231,28 @@ class RedisStreamScheduler:
     def reclaim(self, idle: timedelta) -> Delivery | None:
         """Take over one delivery that showed no sign of life for `idle`, or `None`.
 
-        One call looks at a part of what is pending, the next one goes on from there.
+        One look covers a part of what is pending (some 2,500), the next one goes on from there.
         """
         least = milliseconds(check_idle(idle))
-        with self.guard:
-            cursor = self.scanned[0]
-        args = (self.group, self.consumer, least, cursor, queue.RECLAIM_STEPS)
-        try:
-            reply = self.reclaimer([self.ready_key], args)
-        except ResponseError as error:
-            if "NOGROUP" not in str(error):
-                raise
-            self.prepare()
-            return None
-        following, entry = queue.reclaimed_entry(reply)
-        with self.guard:
-            self.scanned[0] = following
-        return self._delivery(entry)
+        for _ in range(_RECLAIMS):
+            with self.guard:
+                cursor = self.scanned[0]
+            args = (self.group, self.consumer, least, cursor, queue.RECLAIM_STEPS)
+            try:
+                reply = self.reclaimer([self.ready_key], args)
+            except ResponseError as error:
+                if "NOGROUP" not in str(error):
+                    raise
+                self.prepare()
+                return None
+            following, entry = queue.reclaimed_entry(reply)
+            with self.guard:
+                self.scanned[0] = following
+            if entry is not None:
+                return self._delivery(entry)
+            if following == _START:
+                return None
+        return None
 
     def extend(self, delivery: Delivery, within: timedelta) -> Delivery:
         """A sign of life: the idle clock starts again. The delivery keeps its name."""

@@ -4,7 +4,7 @@
 -- under way), asks for nothing.
 -- KEYS[1] ready stream  KEYS[2] sleepers  KEYS[3] cancellations under way
 -- ARGV[1] group  ARGV[2] consumer  ARGV[3] entry  ARGV[4] workflow  ARGV[5] deadline, unix seconds
--- returns 1; 0 when nothing was asked for
+-- returns the time until the deadline, µs, 1 at the least; 0 when nothing was asked for
 -- errors  none of its own
 -- @include held
 -- @include ids
@@ -15,4 +15,7 @@ local cancelled = #redis.call('XRANGE', stream, id, id) == 0
 if mark and not before(mark, id) then cancelled = true end
 if not cancelled then redis.call('ZADD', KEYS[2], 'LT', ARGV[5], workflow) end
 redis.call('XACK', stream, group, id)
-return cancelled and 0 or 1
+if cancelled then return 0 end
+local t = redis.call('TIME')
+local left = math.ceil((tonumber(ARGV[5]) - tonumber(string.format('%d.%06d', t[1], t[2]))) * 1000000)
+return math.min(math.max(1, left), 9e15)
