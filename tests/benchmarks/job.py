@@ -117,15 +117,10 @@ def run_worker(options: argparse.Namespace, body: Callable[[Callable[[], None]],
     asyncio.run(main())
 
 
-def queue_all(options: argparse.Namespace, names: list[str], client: BlockingRedis | None = None) -> None:
-    """Make workflows ready, as the wire format says, or as a scheduler does whose doorbell readers wait for."""
-    own = client or BlockingRedis.from_url(options.url, decode_responses=True)
-    if options.scheduler == "set" and options.implementation != "peer" and client is not None:
-        queue = pair("blocking", "set", own, options.namespace).scheduler
-        for name in names:
-            queue.make_ready(name)
-        return
-    pipe = own.pipeline(transaction=False)
+def queue_all(options: argparse.Namespace, names: list[str]) -> None:
+    """Make workflows ready, as the wire format says."""
+    client = BlockingRedis.from_url(options.url, decode_responses=True)
+    pipe = client.pipeline(transaction=False)
     now = int(time.time() * 1000)
     for name in names:
         if options.scheduler == "stream":
@@ -133,8 +128,22 @@ def queue_all(options: argparse.Namespace, names: list[str], client: BlockingRed
         else:
             pipe.zadd(f"{options.namespace}:schedule", {name: now})
     pipe.execute()
-    if client is None:
-        own.close()
+    client.close()
+
+
+def submitter(options: argparse.Namespace) -> Callable[[str], object]:
+    """What makes one workflow ready over a connection that is there already."""
+    client = BlockingRedis.from_url(options.url, decode_responses=True)
+    client.ping()
+    if options.implementation != "peer":
+        queue = pair("blocking", options.scheduler, client, options.namespace).scheduler
+        queue.make_ready("warm")
+        queue.cancel("warm")
+        ready: Callable[[str], object] = queue.make_ready
+        return ready
+    if options.scheduler == "stream":
+        return lambda name: client.xadd(f"{{{options.namespace}}}:ready", {"workflow": name})
+    return lambda name: client.zadd(f"{options.namespace}:schedule", {name: int(time.time() * 1000)})
 
 
 def cpu(client: BlockingRedis) -> float:
@@ -193,6 +202,8 @@ def latency(options: argparse.Namespace) -> dict[str, float]:
     due: dict[str, float] = {}
 
     def note(name: str) -> None:
+        if name not in submitted:
+            return
         if name in due:
             late.append((time.perf_counter() - due[name]) * 1000)
         else:
@@ -215,13 +226,12 @@ def latency(options: argparse.Namespace) -> dict[str, float]:
         return sleeping
 
     def beside(finish: Callable[[], None]) -> None:
-        client = BlockingRedis.from_url(options.url, decode_responses=True)
-        client.ping()
+        submit = submitter(options)
         time.sleep(1.0)
         for n in range(options.count):
             name = f"w{n}"
             submitted[name] = time.perf_counter()
-            queue_all(options, [name], client)
+            submit(name)
             time.sleep(0.013 + 0.0017 * (n % 11))
         time.sleep(0.6)
         finish()

@@ -122,7 +122,7 @@ async def test_more_are_due_than_one_call_wakes(redis: Redis, namespace: str) ->
     assert left is not None and timedelta(minutes=59) < left <= timedelta(hours=1, seconds=1)
 
 
-@pytest.mark.parametrize("kind", ["stream"])
+@pytest.mark.parametrize("kind", ["stream", "set"])
 async def test_a_pass_that_sleeps_is_woken_at_its_deadline_whatever_the_tick(
     redis: Redis, namespace: str, kind: str
 ) -> None:
@@ -147,7 +147,7 @@ async def test_a_pass_that_sleeps_is_woken_at_its_deadline_whatever_the_tick(
     assert all(-0.01 < one < 0.7 for one in late.values()), late
 
 
-@pytest.mark.parametrize("kind", ["stream"])
+@pytest.mark.parametrize("kind", ["stream", "set"])
 async def test_a_sleeper_that_another_left_is_woken_by_an_idle_worker(
     redis: Redis, namespace: str, kind: str
 ) -> None:
@@ -173,11 +173,11 @@ async def test_a_sleeper_that_another_left_is_woken_by_an_idle_worker(
 
 def test_which_queues_say_when() -> None:
     client = connect("redis://127.0.0.1:1")
-    assert says_when(RedisStreamScheduler(client))
+    assert says_when(RedisStreamScheduler(client)) and says_when(RedisSetScheduler(client))
     assert not says_when(MemoryScheduler())
 
 
-@pytest.mark.parametrize("kind", ["stream"])
+@pytest.mark.parametrize("kind", ["stream", "set"])
 async def test_an_idle_worker_asks_next_to_nothing(
     own_server: EmbeddedServer, namespace: str, kind: str
 ) -> None:
@@ -203,3 +203,113 @@ async def test_an_idle_worker_asks_next_to_nothing(
     await running.result(10)
     await client.aclose()
     assert count <= 7, f"{count} commands in three seconds"
+
+
+class TestDoorbell:
+    """The set's waiting readers are rung for."""
+
+    async def test_a_reader_that_waits_is_rung_for(self, redis: Redis, namespace: str) -> None:
+        mine = RedisSetScheduler(redis, namespace, poll=LONG)
+        other = RedisSetScheduler(redis, namespace)
+        for n in range(5):
+            waiting = [Started(mine.next_ready, LONG), Started(mine.next_several, LONG, 3)]
+            await sleep(0.05)
+            began = time.monotonic()
+            await other.make_ready(f"a{n}")
+            await other.make_ready(f"b{n}")
+            first = await waiting[0].result(5)
+            (second,) = await waiting[1].result(5)
+            assert time.monotonic() - began < 0.6
+            assert {first.workflow, second.workflow} == {f"a{n}", f"b{n}"}
+            for one in (first, second):
+                await other.done(one)
+
+    async def test_a_reader_that_leaves_some_rings_for_the_next_one(
+        self, redis: Redis, namespace: str
+    ) -> None:
+        queue = RedisSetScheduler(redis, namespace, poll=LONG)
+        waiting = [Started(queue.next_several, LONG, 2) for _ in range(3)]
+        await sleep(0.05)
+        began = time.monotonic()
+        await redis.zadd(queue.schedule_key, {f"w{n}": 1.0 for n in range(5)})
+        await queue.make_ready("w0")
+        found = [one.workflow for part in waiting for one in await part.result(5)]
+        assert sorted(found) == [f"w{n}" for n in range(5)]
+        assert time.monotonic() - began < 0.7
+
+    async def test_there_is_one_token_at_the_most(self, redis: Redis, namespace: str) -> None:
+        queue = RedisSetScheduler(redis, namespace)
+        for n in range(6):
+            await queue.make_ready(f"w{n}")
+            await queue.wake_and_look()
+        assert await redis.llen(f"{{{queue.schedule_key}}}:bell") == 1
+        assert len(await queue.take_now(4)) == 4
+        assert await redis.llen(f"{{{queue.schedule_key}}}:bell") == 1
+        assert len(await queue.take_now(4)) == 2
+        assert await queue.take_now(4) == []
+
+    async def test_who_is_not_rung_for_looks_once_a_second(self, redis: Redis, namespace: str) -> None:
+        queue = RedisSetScheduler(redis, namespace, poll=LONG)
+        waiting = Started(queue.next_ready, LONG)
+        await sleep(0.05)
+        await redis.zadd(queue.schedule_key, {"w": 1.0})
+        assert (await waiting.result(2)).workflow == "w"
+
+    async def test_a_deadline_that_comes_sooner_is_waited_for(self, redis: Redis, namespace: str) -> None:
+        queue, other = (RedisSetScheduler(redis, namespace) for _ in range(2))
+        await other.make_ready("later")
+        (delivery,) = await other.take_now(1)
+        await other.wake_at(delivery, now_utc() + timedelta(hours=1))
+        await other.make_ready("w")
+        (delivery,) = await other.take_now(1)
+        waiting = Started(queue.next_ready, LONG)
+        await sleep(0.05)
+        began = time.monotonic()
+        await other.wake_at(delivery, now_utc() + ms(300))
+        found = await waiting.result(5)
+        assert found.workflow == "w" and 0.28 < time.monotonic() - began < 0.6
+
+    async def test_an_abandoned_delivery_is_seen_when_its_lease_ends(
+        self, redis: Redis, namespace: str
+    ) -> None:
+        queue = RedisSetScheduler(redis, namespace, lease=ms(1_500))
+        await queue.make_ready("w")
+        began = time.monotonic()
+        assert len(await queue.take_now(1)) == 1
+        assert (await queue.next_ready(LONG)).workflow == "w"  # type: ignore[union-attr]
+        assert 1.4 < time.monotonic() - began < 2.0
+
+    async def test_without_a_doorbell_it_looks_every_poll(self, redis: Redis, namespace: str) -> None:
+        queue = RedisSetScheduler(redis, namespace, poll=ms(10), doorbell=False)
+        waiting = Started(queue.next_ready, LONG)
+        await sleep(0.1)
+        began = time.monotonic()
+        await redis.zadd(queue.schedule_key, {"w": 1.0})
+        assert (await waiting.result(5)).workflow == "w"
+        assert time.monotonic() - began < 0.4
+        with pytest.raises(TypeError, match="doorbell"):
+            RedisSetScheduler(redis, doorbell=1)  # type: ignore[arg-type]
+
+    @pytest.mark.parametrize("timeout", [0.1, 0.5, 5.0, None])
+    async def test_a_wait_is_as_long_as_asked_whatever_the_socket_timeout(
+        self, server: EmbeddedServer, namespace: str, timeout: float | None
+    ) -> None:
+        client = connect(server.url, socket_timeout=timeout)
+        queue = RedisSetScheduler(client, namespace)
+        for within in (20, 500):
+            started = time.monotonic()
+            assert await queue.next_ready(ms(within)) is None
+            assert within / 1000 - 0.05 < time.monotonic() - started < within / 1000 + 0.4
+        await client.aclose()
+
+    async def test_a_server_that_forgets_its_scripts_is_told_again(
+        self, own_server: EmbeddedServer, namespace: str
+    ) -> None:
+        client = connect(own_server.url)
+        queue = RedisSetScheduler(client, namespace)
+        waiting = Started(queue.next_ready, LONG)
+        await sleep(0.3)
+        await client.script_flush()
+        await queue.make_ready("w")
+        assert (await waiting.result(5)).workflow == "w"
+        await client.aclose()

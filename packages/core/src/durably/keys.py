@@ -86,6 +86,11 @@ def schedule_key(namespace: str) -> str:
     return f"{namespace}:schedule"
 
 
+def bell_key(namespace: str) -> str:
+    """The list that the set scheduler's waiting readers wait at."""
+    return f"{{{schedule_key(namespace)}}}:bell"
+
+
 def receipts_key(namespace: str) -> str:
     """The counter that makes the set scheduler's receipts unique."""
     return f"{{{schedule_key(namespace)}}}:receipts"

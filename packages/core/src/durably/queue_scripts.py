@@ -27,6 +27,7 @@ SET_SUSPEND = read_script("set_suspend")
 SET_RING = read_script("set_ring")
 SET_CANCEL = read_script("set_cancel")
 SET_HOLDING = read_script("set_holding")
+SET_WAKE = read_script("set_wake")
 SET_AVAILABLE = read_script("set_available")
 
 TRIM_CHUNK = 2000

@@ -70,6 +70,39 @@ class Alarm:
         return past > 0
 
 
+class Alarms:
+    """The alarms of the workers that use one queue object. True while there are some."""
+
+    def __init__(self) -> None:
+        self._guard = Guard()
+        self._all: tuple[Alarm, ...] = ()
+
+    def __bool__(self) -> bool:
+        return bool(self._all)
+
+    def add(self, alarm: Alarm) -> None:
+        """Tell `alarm` of deadlines from now on."""
+        with self._guard:
+            self._all = (*self._all, alarm)
+
+    def remove(self, alarm: Alarm) -> None:
+        """Tell it no more."""
+        with self._guard:
+            self._all = tuple(one for one in self._all if one is not alarm)
+
+    def own(self, left: int) -> None:
+        """A pass of this process asked to be woken in `left` microseconds."""
+        at = time.monotonic() + left / 1e6
+        for one in self._all:
+            one.own(at)
+
+    def found(self, left: int | None) -> None:
+        """What the queue said: its next deadline is in `left` microseconds, or there is none."""
+        at = None if left is None else time.monotonic() + left / 1e6
+        for one in self._all:
+            one.found(at)
+
+
 class SaysWhen(Protocol):
     """A queue that tells when its next sleeper is due, so that nobody has to ask at every tick."""
 
@@ -82,12 +115,9 @@ class SaysWhen(Protocol):
         """`wake_due`, and how long it is until the next sleeper is due, by the same clock; `None` without one."""
         ...
 
-    def add_alarm(self, alarm: Alarm) -> None:
-        """Tell `alarm` of deadlines from now on."""
-        ...
-
-    def remove_alarm(self, alarm: Alarm) -> None:
-        """Tell it no more."""
+    @property
+    def alarms(self) -> Alarms:
+        """Whom it tells of the deadlines that are asked for through this object."""
         ...
 
 

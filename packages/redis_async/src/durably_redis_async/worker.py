@@ -129,7 +129,7 @@ async def work(
                 alarm.rung.set()
 
     if alarm is not None:
-        scheduler.add_alarm(alarm)
+        scheduler.alarms.add(alarm)
     try:
         with Draining(told, stop is None):
             await scheduler.prepare()
@@ -140,7 +140,7 @@ async def work(
         raise _first(group) from None
     finally:
         if alarm is not None:
-            scheduler.remove_alarm(alarm)
+            scheduler.alarms.remove(alarm)
 
 
 def _first(group: BaseExceptionGroup[BaseException]) -> BaseException:

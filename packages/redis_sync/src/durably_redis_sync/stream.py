@@ -31,7 +31,7 @@ from durably_redis_sync._client import (
     socket_timeout,
 )
 from durably_redis_sync._concurrency import Guard
-from durably_redis_sync.alarms import Alarm
+from durably_redis_sync.alarms import Alarms
 from durably_redis_sync.streams import Sink, from_sink
 
 TRIM_EVERY = timedelta(minutes=1)
@@ -76,7 +76,7 @@ class RedisStreamScheduler:
     stands: Script = field(init=False, repr=False, compare=False)
     counter: Script = field(init=False, repr=False, compare=False)
     guard: Guard = field(default_factory=Guard, init=False, repr=False, compare=False)
-    alarms: list[Alarm] = field(default_factory=list, init=False, repr=False, compare=False)
+    alarms: Alarms = field(default_factory=Alarms, init=False, repr=False, compare=False)
 
     def __post_init__(self) -> None:
         check_client(self.redis)
@@ -143,11 +143,7 @@ class RedisStreamScheduler:
 
         def answer(left: int) -> bool:
             if left:
-                at = time.monotonic() + left / 1e6
-                with self.guard:
-                    alarms = list(self.alarms)
-                for alarm in alarms:
-                    alarm.own(at)
+                self.alarms.own(left)
             return bool(left)
 
         return self.suspend.call(keys, args, answer)
@@ -171,16 +167,6 @@ class RedisStreamScheduler:
     def looking(self) -> timedelta:
         """How often a worker looks for deadlines that others left."""
         return LOOKING
-
-    def add_alarm(self, alarm: Alarm) -> None:
-        """Tell `alarm` of the deadlines that are asked for through this object, from now on."""
-        with self.guard:
-            self.alarms.append(alarm)
-
-    def remove_alarm(self, alarm: Alarm) -> None:
-        """Tell it no more."""
-        with self.guard:
-            self.alarms.remove(alarm)
 
     def next_ready(self, within: timedelta) -> Delivery | None:
         """The next wakeup, waiting `within` at most, however short the client's `socket_timeout` is."""

@@ -130,7 +130,7 @@ def work(
                 alarm.rung.set()
 
     if alarm is not None:
-        scheduler.add_alarm(alarm)
+        scheduler.alarms.add(alarm)
     try:
         with Draining(told, stop is None):
             scheduler.prepare()
@@ -141,7 +141,7 @@ def work(
         raise _first(group) from None
     finally:
         if alarm is not None:
-            scheduler.remove_alarm(alarm)
+            scheduler.alarms.remove(alarm)
 
 
 def _first(group: BaseExceptionGroup[BaseException]) -> BaseException:
