@@ -77,7 +77,7 @@ def sleeping_key(namespace: str) -> str:
 
 
 def cancelled_key(namespace: str) -> str:
-    """The hash of cancellations under way."""
+    """The hash of cancellations' marks."""
     return f"{{{namespace}}}:cancelled"
 
 

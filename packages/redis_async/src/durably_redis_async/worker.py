@@ -16,6 +16,7 @@ from durably_redis_async.interfaces import Durable, Scheduler
 from durably_redis_async.passes import CONTENDED, LIMIT, check_limit, passes
 from durably_redis_async.resume import Body, each
 from durably_redis_async.streams import AnySet, Sink, Stopping, from_sink, ticks
+from durably_redis_async.together import asks_holding
 
 TICK = timedelta(milliseconds=50)
 """How often a worker looks for sleepers whose deadline has come."""
@@ -47,20 +48,32 @@ async def ready(
     """
     check_duration("within", within)
     check_idle(idle)
-    several: Any = getattr(scheduler, "next_several", None) if room is not None else None
+    several = getattr(scheduler, "next_several", None) if room is not None else None
+    async for delivery in _pulled(scheduler, within, idle, stop, several, room):
+        yield delivery
+
+
+async def _pulled(
+    scheduler: Scheduler,
+    within: timedelta,
+    idle: timedelta,
+    stop: Stopping | None,
+    several: Any,
+    room: Callable[[], int] | None,
+) -> AsyncIterator[Delivery]:
     pause = min(_LOOK, idle.total_seconds() / _LOOKS)
     look_at = time.monotonic()
     while not process_ends() and (stop is None or not stop.is_set()):
         delivery = None
         if time.monotonic() >= look_at:
             delivery = await scheduler.reclaim(idle)
-        if delivery is None:
-            if time.monotonic() >= look_at:
+            if delivery is None:
                 look_at = time.monotonic() + pause
-            if several is not None and room is not None:
-                for one in await several(within, max(1, room())):
-                    yield one
-                continue
+        if delivery is None and several is not None and room is not None:
+            for one in await several(within, max(1, room())):
+                yield one
+            continue
+        if delivery is None:
             delivery = await scheduler.next_ready(within)
         if delivery is not None:
             yield delivery
@@ -111,6 +124,9 @@ async def work(
         durable, body, slots, budget=budget, contended=contended, now=now, stop=over, grace=grace
     )
     scheduler: Any = durable.scheduler
+    several = getattr(scheduler, "next_several", None)
+    if asks_holding(durable):
+        several = getattr(scheduler, "next_unsifted", several)
     alarm = Alarm() if now is now_utc and says_when(scheduler) else None
 
     async def wake() -> None:
@@ -122,7 +138,8 @@ async def work(
 
     async def pull() -> None:
         try:
-            await run_all(ready(scheduler, within, scheduler.lease, stop=over, room=lambda: slots.free + 1))
+            lease = scheduler.lease
+            await run_all(_pulled(scheduler, within, lease, over, several, lambda: slots.free + 1))
         finally:
             ended.set()
             if alarm is not None:

@@ -21,17 +21,12 @@ from durably.durations import check_duration, check_idle, check_moment, millisec
 from durably.fresh import fresh, renew_at_fork
 from durably.keys import (
     answer_key,
-    answers_key,
-    bell_key,
-    check_id,
     check_namespace,
     receipts_key,
-    schedule_key,
 )
 from durably.values import LEASE, Delivery, now_utc
 
 from durably_redis_sync._client import (
-    Call,
     Redis,
     Script,
     check_client,
@@ -42,6 +37,7 @@ from durably_redis_sync._client import (
 )
 from durably_redis_sync._concurrency import Guard, sleep
 from durably_redis_sync.alarms import Alarms
+from durably_redis_sync.set_calls import SetCalls
 
 POLL = timedelta(milliseconds=50)
 """How often a waiting reader looks that does not wait at the bell."""
@@ -56,7 +52,7 @@ _SLACK = 0.1
 
 
 @dataclass
-class RedisSetScheduler:
+class RedisSetScheduler(SetCalls):
     """Wakeups in a sorted set.
 
     `redis` must be built with `decode_responses=True`. `namespace`: text without braces. `lease`: how long a delivery
@@ -105,26 +101,6 @@ class RedisSetScheduler:
         self.counter = register(self.redis, queue.SET_AVAILABLE)
         self.waker = register(self.redis, queue.SET_WAKE)
 
-    @property
-    def schedule_key(self) -> str:
-        """The sorted set's key."""
-        return schedule_key(self.namespace)
-
-    @property
-    def _answers(self) -> str:
-        return answers_key(self.namespace)
-
-    @property
-    def _bell(self) -> str:
-        return bell_key(self.namespace)
-
-    @property
-    def _rings(self) -> bool:
-        return self.doorbell and self.now is now_utc
-
-    def _moment(self) -> str | int:
-        return "" if self.now is now_utc else queue.unix_milliseconds(self.now())
-
     def prepare(self) -> None:
         """Nothing to create."""
 
@@ -132,29 +108,9 @@ class RedisSetScheduler:
         """Make `workflow` visible now."""
         send(self.ringing(workflow))
 
-    def ringing(self, workflow: str) -> Call:
-        """`make_ready` as a call, to be sent with others or in one script with them."""
-        return self.ring.call([self.schedule_key, self._bell], [check_id(workflow), self._moment()], bool)
-
     def wake_at(self, delivery: Delivery, when: datetime) -> None:
         """Answer for `delivery` and make its workflow visible at `when` (aware); see `Scheduler`."""
         send(self.suspending(delivery, when))
-
-    def suspending(self, delivery: Delivery, when: datetime) -> Call:
-        """`wake_at` as a call, to be sent with others."""
-        args = (delivery.workflow, delivery.receipt, queue.unix_milliseconds(when), self._near)
-
-        def answer(left: int) -> bool:
-            if left and self._rings:
-                self.alarms.own(left)
-            return bool(left)
-
-        return self.suspend.call([self.schedule_key, self._answers, self._bell], args, answer)
-
-    @property
-    def _near(self) -> int:
-        """Whether the bell is to ring for a near deadline: not where a worker's alarm does."""
-        return 0 if self.alarms else 1
 
     def wake_due(self, now: datetime | None = None) -> tuple[str, ...]:
         """Nothing to move: a workflow whose deadline has come is visible."""
@@ -276,29 +232,6 @@ class RedisSetScheduler:
         extended: Delivery = send(self.extension(delivery, within))
         return extended
 
-    def extension(self, delivery: Delivery, within: timedelta) -> Call:
-        """`extend` as a call, to be sent with others."""
-        hidden = milliseconds(check_duration("within", within))
-        request = (
-            delivery.workflow,
-            delivery.receipt,
-            hidden,
-            self._moment(),
-            uuid4().hex,
-            queue.ANSWERS,
-            self._near,
-        )
-
-        def answer(receipt: object) -> Delivery:
-            return delivery if receipt is None else Delivery(delivery.workflow, str(receipt))
-
-        keys = [self.schedule_key, receipts_key(self.namespace), self._answers, self._bell]
-        return self.keep.call(keys, request, answer)
-
-    def holding(self, delivery: Delivery) -> Call:
-        """Whether `delivery` still stands: not cancelled, not answered for. A call, to be sent with others."""
-        return self.stands.call([self.schedule_key], [delivery.workflow], bool)
-
     def available(self, most: int) -> int:
         """How many deliveries could be taken now, abandoned ones included; `most` at most."""
         return int(self.counter([self.schedule_key], [self._moment(), most]))
@@ -307,18 +240,6 @@ class RedisSetScheduler:
         """Drop `workflow`, whatever its score means now."""
         send(self.cancelling(workflow))
 
-    def cancelling(self, workflow: str) -> Call:
-        """`cancel` as a call, to be sent with others or in one script with them."""
-        return self.drop.call([self.schedule_key, self._answers], [check_id(workflow)], lambda _: None)
-
-    def sweep(self, workflow: str, mark: Call, last: str | None) -> None:
-        """Nothing is left to drop."""
-
     def done(self, delivery: Delivery) -> None:
         """Answer for `delivery`, unless something has rescheduled its workflow since."""
         send(self.answering(delivery))
-
-    def answering(self, delivery: Delivery) -> Call:
-        """`done` as a call, to be sent with others."""
-        keys = [self.schedule_key, self._answers]
-        return self.finish.call(keys, [delivery.workflow, delivery.receipt], bool)

@@ -101,6 +101,11 @@ class Opening:
     failure: Exception | None = None
 
 
+def asks_holding(durable: Durable[Any]) -> bool:
+    """Whether `open_pass` asks the queue whether a delivery still stands, so that what hands it on need not."""
+    return _says(durable.checkpointer, SaysCalls) and _says(durable.scheduler, SaysAnswers)
+
+
 def open_pass(durable: Durable[Any], delivery: Delivery, budget: timedelta, lease: timedelta) -> Opening:
     """Claim the workflow, read its records, look whether the delivery still stands and what time it is.
 
@@ -109,7 +114,7 @@ def open_pass(durable: Durable[Any], delivery: Delivery, budget: timedelta, leas
     store: Any = durable.checkpointer
     queue: Any = durable.scheduler
     workflow = delivery.workflow
-    if not (_says(store, SaysCalls) and _says(queue, SaysAnswers)):
+    if not asks_holding(durable):
         holder = store.claim(workflow, budget, lease)
         if holder is None:
             return Opening(None, {}, True, None)

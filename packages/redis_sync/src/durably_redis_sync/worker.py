@@ -17,6 +17,7 @@ from durably_redis_sync.interfaces import Durable, Scheduler
 from durably_redis_sync.passes import CONTENDED, LIMIT, check_limit, passes
 from durably_redis_sync.resume import Body, each
 from durably_redis_sync.streams import AnySet, Sink, Stopping, from_sink, ticks
+from durably_redis_sync.together import asks_holding
 
 TICK = timedelta(milliseconds=50)
 """How often a worker looks for sleepers whose deadline has come."""
@@ -48,20 +49,32 @@ def ready(
     """
     check_duration("within", within)
     check_idle(idle)
-    several: Any = getattr(scheduler, "next_several", None) if room is not None else None
+    several = getattr(scheduler, "next_several", None) if room is not None else None
+    for delivery in _pulled(scheduler, within, idle, stop, several, room):
+        yield delivery
+
+
+def _pulled(
+    scheduler: Scheduler,
+    within: timedelta,
+    idle: timedelta,
+    stop: Stopping | None,
+    several: Any,
+    room: Callable[[], int] | None,
+) -> Iterator[Delivery]:
     pause = min(_LOOK, idle.total_seconds() / _LOOKS)
     look_at = time.monotonic()
     while not process_ends() and (stop is None or not stop.is_set()):
         delivery = None
         if time.monotonic() >= look_at:
             delivery = scheduler.reclaim(idle)
-        if delivery is None:
-            if time.monotonic() >= look_at:
+            if delivery is None:
                 look_at = time.monotonic() + pause
-            if several is not None and room is not None:
-                for one in several(within, max(1, room())):
-                    yield one
-                continue
+        if delivery is None and several is not None and room is not None:
+            for one in several(within, max(1, room())):
+                yield one
+            continue
+        if delivery is None:
             delivery = scheduler.next_ready(within)
         if delivery is not None:
             yield delivery
@@ -112,6 +125,9 @@ def work(
         durable, body, slots, budget=budget, contended=contended, now=now, stop=over, grace=grace
     )
     scheduler: Any = durable.scheduler
+    several = getattr(scheduler, "next_several", None)
+    if asks_holding(durable):
+        several = getattr(scheduler, "next_unsifted", several)
     alarm = Alarm() if now is now_utc and says_when(scheduler) else None
 
     def wake() -> None:
@@ -123,7 +139,8 @@ def work(
 
     def pull() -> None:
         try:
-            run_all(ready(scheduler, within, scheduler.lease, stop=over, room=lambda: slots.free + 1))
+            lease = scheduler.lease
+            run_all(_pulled(scheduler, within, lease, over, several, lambda: slots.free + 1))
         finally:
             ended.set()
             if alarm is not None:
