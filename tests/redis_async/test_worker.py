@@ -486,6 +486,30 @@ async def test_a_wakeup_cancelled_before_its_pass_began_runs_nothing(redis: Redi
         assert await durable.checkpointer.claim("gone") is not None
 
 
+async def test_a_worker_runs_nothing_that_was_cancelled_in_a_long_queue(redis: Redis, namespace: str) -> None:
+    ended: list[str] = []
+
+    async def body(run: Run) -> None:
+        ended.append(run.workflow)
+
+    stores: list[Any] = [RedisCheckpointer(redis, namespace), MemoryCheckpointer()]
+    for n, store in enumerate(stores):
+        queue = RedisStreamScheduler(redis, f"{namespace}{n}", scan=1)
+        durable: SplitDurable[Any] = SplitDurable(store, queue)
+        await queue.prepare()
+        for m in range(30):
+            await queue.make_ready("gone" if m % 3 else f"w{m}")
+        await queue.cancel("gone")
+        del ended[:]
+        async with Working(durable, body, limit=4):
+            await finished(ended, 10)
+            await queue.make_ready("gone")
+            await finished(ended, 11)
+        assert sorted(ended) == sorted([*(f"w{m}" for m in range(0, 30, 3)), "gone"])
+        pending: Any = await redis.xpending(queue.ready_key, queue.group)
+        assert pending["pending"] == 0
+
+
 async def test_a_drain_lets_the_write_under_way_end(redis: Redis, namespace: str) -> None:
     began = Event()
 

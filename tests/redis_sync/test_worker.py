@@ -486,6 +486,30 @@ def test_a_wakeup_cancelled_before_its_pass_began_runs_nothing(redis: Redis, nam
         assert durable.checkpointer.claim("gone") is not None
 
 
+def test_a_worker_runs_nothing_that_was_cancelled_in_a_long_queue(redis: Redis, namespace: str) -> None:
+    ended: list[str] = []
+
+    def body(run: Run) -> None:
+        ended.append(run.workflow)
+
+    stores: list[Any] = [RedisCheckpointer(redis, namespace), MemoryCheckpointer()]
+    for n, store in enumerate(stores):
+        queue = RedisStreamScheduler(redis, f"{namespace}{n}", scan=1)
+        durable: SplitDurable[Any] = SplitDurable(store, queue)
+        queue.prepare()
+        for m in range(30):
+            queue.make_ready("gone" if m % 3 else f"w{m}")
+        queue.cancel("gone")
+        del ended[:]
+        with Working(durable, body, limit=4):
+            finished(ended, 10)
+            queue.make_ready("gone")
+            finished(ended, 11)
+        assert sorted(ended) == sorted([*(f"w{m}" for m in range(0, 30, 3)), "gone"])
+        pending: Any = redis.xpending(queue.ready_key, queue.group)
+        assert pending["pending"] == 0
+
+
 def test_a_drain_lets_the_write_under_way_end(redis: Redis, namespace: str) -> None:
     began = Event()
 

@@ -86,13 +86,18 @@ def sleeping_key(namespace: str) -> str:
 
 
 def cancelled_key(namespace: str) -> str:
-    """The hash of cancellations under way."""
+    """The hash of cancellations' marks."""
     return f"{{{namespace}}}:cancelled"
 
 
 def schedule_key(namespace: str) -> str:
     """The sorted set that is the set scheduler's whole queue."""
     return f"{namespace}:schedule"
+
+
+def bell_key(namespace: str) -> str:
+    """The list that the set scheduler's waiting readers wait at."""
+    return f"{{{schedule_key(namespace)}}}:bell"
 
 
 def receipts_key(namespace: str) -> str:

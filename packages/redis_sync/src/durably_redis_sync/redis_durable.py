@@ -56,9 +56,8 @@ class RedisDurable:
     def delete(self, workflow: str) -> int:
         """Cancel `workflow` and discard its records, in one step; returns how many there were.
 
-        From that step on none of its wakeups begins a pass. What is left of them in a stream is dropped after it.
+        From that step on none of its wakeups begins a pass.
         """
-        mark = self.scheduler.cancelling(workflow)
-        last, removed = send(in_one_script(mark, self.checkpointer.discarding(workflow)))
-        self.scheduler.sweep(workflow, mark, last)
+        cancel = self.scheduler.cancelling(workflow)
+        _, removed = send(in_one_script(cancel, self.checkpointer.discarding(workflow)))
         return int(removed)

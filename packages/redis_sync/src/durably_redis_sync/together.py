@@ -52,8 +52,8 @@ class SaysAnswers(Protocol):
         """Whether the delivery still stands, as a call; its answer is a `bool`."""
         ...
 
-    def telling(self) -> Any:
-        """The queue's clock, as a call; its answer is an aware `datetime`."""
+    def telling(self, delivery: Delivery) -> Any:
+        """The clock of the queue that `delivery` came from, as a call; its answer is an aware `datetime`."""
         ...
 
     def extension(self, delivery: Delivery, within: timedelta) -> Any:
@@ -105,6 +105,11 @@ class Opening:
     failure: Exception | None = None
 
 
+def asks_holding(durable: Durable[Any]) -> bool:
+    """Whether `open_pass` asks the queue whether a delivery still stands, so that what hands it on need not."""
+    return _says(durable.checkpointer, SaysCalls) and _says(durable.scheduler, SaysAnswers)
+
+
 def open_pass(durable: Durable[Any], delivery: Delivery, budget: timedelta, lease: timedelta) -> Opening:
     """Claim the workflow, read its records, look whether the delivery still stands and what time it is.
 
@@ -113,7 +118,7 @@ def open_pass(durable: Durable[Any], delivery: Delivery, budget: timedelta, leas
     store: Any = durable.checkpointer
     queue: Any = durable.scheduler
     workflow = delivery.workflow
-    if not (_says(store, SaysCalls) and _says(queue, SaysAnswers)):
+    if not asks_holding(durable):
         holder = store.claim(workflow, budget, lease)
         if holder is None:
             return Opening(None, {}, True, None)
@@ -126,7 +131,7 @@ def open_pass(durable: Durable[Any], delivery: Delivery, budget: timedelta, leas
         store.claiming(workflow, budget, lease),
         store.reading(workflow),
         queue.holding(delivery),
-        queue.telling(),
+        queue.telling(delivery),
     ]
     answers: list[Any] = store.together(calls)
     if isinstance(answers[0], Exception):
