@@ -446,7 +446,7 @@ def tried(name: str, begin: Callable[[str], Server] = start) -> str:
         with begin(name) as server:
             return f"{name}: {version(server)} at {place_of(server)}"
     except Exception as error:
-        return f"{name}: MISSING: {error}"
+        return f"{name}: MISSING: {' '.join(str(error).split())}"
 
 
 def named(words: list[str]) -> list[str]:

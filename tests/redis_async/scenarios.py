@@ -250,6 +250,12 @@ async def cancelling(has: Kit) -> None:
         await queue.make_ready("a")
     delivery = await _next(queue)
     assert delivery is not None
+    await queue.make_ready("b")
+    while (other := await _next(queue)) is not None and other.workflow != "b":
+        pass
+    assert other is not None
+    await queue.wake_at(other, now_utc() + ms(200))
+    await queue.cancel("b")
     await queue.cancel("a")
     await queue.wake_at(delivery, now_utc())
     await sleep(0.45)

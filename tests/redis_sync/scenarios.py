@@ -251,6 +251,12 @@ def cancelling(has: Kit) -> None:
         queue.make_ready("a")
     delivery = _next(queue)
     assert delivery is not None
+    queue.make_ready("b")
+    while (other := _next(queue)) is not None and other.workflow != "b":
+        pass
+    assert other is not None
+    queue.wake_at(other, now_utc() + ms(200))
+    queue.cancel("b")
     queue.cancel("a")
     queue.wake_at(delivery, now_utc())
     sleep(0.45)
