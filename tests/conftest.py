@@ -1,16 +1,20 @@
-"""One server per session (`DURABLY_TEST_SERVER`: `embedded`, a name in `servers.py`, or a path), a namespace per test."""
+"""One server per session, a namespace per test.
+
+`DURABLY_TEST_SERVER`: `embedded`, a name in `servers.py`, a path, or an address.
+"""
 
 from __future__ import annotations
 
+import fcntl
 import os
 import signal
+import tempfile
 from collections.abc import Iterator
 from pathlib import Path
-from uuid import uuid4
+from uuid import NAMESPACE_URL, uuid4, uuid5
 
 import pytest
 import servers
-from durably.embedded import EmbeddedServer
 from durably.embedded_cluster import EmbeddedCluster
 
 SERVER = os.environ.get("DURABLY_TEST_SERVER", "embedded")
@@ -55,7 +59,7 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
 
 
 @pytest.fixture(scope="session")
-def server() -> Iterator[EmbeddedServer]:
+def server() -> Iterator[servers.Server]:
     """The session's server. Tests share it, so none may kill it."""
     if SERVER == "cluster":
         with EmbeddedCluster() as cluster:
@@ -66,10 +70,26 @@ def server() -> Iterator[EmbeddedServer]:
 
 
 @pytest.fixture
-def own_server(tmp_path: Path) -> Iterator[EmbeddedServer]:
+def own_server(tmp_path: Path) -> Iterator[servers.Server]:
     """A server of the test's own, with an append-only file: it may be killed and restarted."""
+    address = servers.address(SERVER)
+    if address is not None:
+        pytest.skip("the server at the given address is not ours to kill")
     with servers.start(SERVER, tmp_path / "data") as started:
         yield started
+
+
+@pytest.fixture(autouse=True)
+def one_at_a_time() -> Iterator[None]:
+    """Processes side by side that were given one address take turns: tests kill connections and count commands."""
+    address = servers.address(SERVER)
+    if address is None:
+        yield
+        return
+    name = f"durably-{os.getuid()}-{uuid5(NAMESPACE_URL, address)}.lock"
+    with open(Path(tempfile.gettempdir()) / name, "w") as lock:
+        fcntl.flock(lock, fcntl.LOCK_EX)
+        yield
 
 
 @pytest.fixture

@@ -86,6 +86,8 @@ def client(url: str, **options: Any) -> Redis:
     """A client as `Redis(...)` makes it, which sends a command again when its connection dies (`from_url` does not)."""
     if "DURABLY_TEST_PROTOCOL" in os.environ:
         options.setdefault("protocol", int(os.environ["DURABLY_TEST_PROTOCOL"]))
+    if "DURABLY_TEST_LEGACY" in os.environ:
+        options.setdefault("legacy_responses", os.environ["DURABLY_TEST_LEGACY"] != "0")
     options.setdefault("retry", Retry(ExponentialBackoff(cap=0.5, base=0.01), 10))
     if os.environ.get("DURABLY_TEST_SERVER") == "cluster":
         options.pop("retry")

@@ -252,3 +252,16 @@ async def test_a_cancellation_that_the_client_swallows_is_one_all_the_same(ends:
     with pytest.raises(asyncio.CancelledError):
         await asyncio.wait_for(running, 5)
     assert calls == 1
+
+
+async def test_who_speaks_in_the_moment_in_which_the_lanes_end_is_heard() -> None:
+    async def flush(said: list[int]) -> list[int]:
+        return said
+
+    gathering: Gathering[int, int] = Gathering(flush)
+
+    async def speak(number: int) -> list[int]:
+        return [await gathering.say(number), await gathering.say(-number)]
+
+    async with asyncio.timeout(5):
+        assert await asyncio.gather(*map(speak, range(4))) == [[n, -n] for n in range(4)]

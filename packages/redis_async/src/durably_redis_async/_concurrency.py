@@ -243,7 +243,8 @@ class Gathering(Generic[In, T]):
         """The answer to `what`. Raises what `flush` raises."""
         answer: asyncio.Future[T] = asyncio.get_running_loop().create_future()
         self._waiting.append((what, answer))
-        if len(self._running) < LANES:
+        # a lane that has ended is still among them until the loop comes by: it hears nobody any more
+        if sum(not one.done() for one in self._running) < LANES:
             running = asyncio.ensure_future(self._run())
             self._running.add(running)
             running.add_done_callback(self._running.discard)
