@@ -89,6 +89,12 @@ def read_entries(reply: Any) -> list[tuple[str, dict[str, str]]]:
     return [one for one in found if one is not None]
 
 
+def read_streams(reply: Any) -> dict[str, list[tuple[str, dict[str, str]]]]:
+    """The entries of an XREADGROUP reply on several streams, by stream, in any of the shapes that clients give."""
+    pairs = reply.items() if isinstance(reply, dict) else reply or ()
+    return {str(as_text(stream)): read_entries([[stream, entries]]) for stream, entries in pairs}
+
+
 def reclaimed_entry(reply: Any) -> tuple[str, tuple[str, dict[str, str]] | None]:
     """The reclaim script's reply: the next cursor, and the entry taken over or `None`."""
     cursor, *rest = reply

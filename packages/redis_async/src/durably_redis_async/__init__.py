@@ -18,6 +18,7 @@ from durably_redis_async.graph import (
 from durably_redis_async.interfaces import Checkpointer, Durable, Scheduler, claimed
 from durably_redis_async.memory import MemoryCheckpointer
 from durably_redis_async.memory_queue import MemoryScheduler
+from durably_redis_async.partitioned import PartitionedScheduler
 from durably_redis_async.passes import advance, passes
 from durably_redis_async.redis_durable import RedisDurable
 from durably_redis_async.resume import Body, resume
@@ -43,6 +44,7 @@ __all__ = [
     "MemoryScheduler",
     "Node",
     "Parse",
+    "PartitionedScheduler",
     "RedisCheckpointer",
     "RedisDurable",
     "RedisSetScheduler",

@@ -6,7 +6,7 @@ import asyncio
 import hashlib
 import time
 from collections.abc import Awaitable, Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, TypeVar
 from weakref import WeakKeyDictionary
 
@@ -156,6 +156,10 @@ class Call:
     source: str | None = None
     raw: bool = False
     at: str | None = None
+
+    def then(self, made: Callable[[Any], Any]) -> Call:
+        """The same call, whose answer is made into another."""
+        return replace(self, answer=lambda reply: made(self.answer(reply)))
 
     @property
     def key(self) -> str:

@@ -77,6 +77,10 @@ async def _pulled(
             delivery = await scheduler.next_ready(within)
         if delivery is not None:
             yield delivery
+    rest: Any = getattr(scheduler, "rest", None)
+    if rest is not None:  # what reads that are still under way bring
+        for one in await rest():
+            yield one
 
 
 def waking(scheduler: Scheduler) -> Sink[datetime]:

@@ -19,6 +19,7 @@ from durably_redis_sync.graph import (
 from durably_redis_sync.interfaces import Checkpointer, Durable, Scheduler, claimed
 from durably_redis_sync.memory import MemoryCheckpointer
 from durably_redis_sync.memory_queue import MemoryScheduler
+from durably_redis_sync.partitioned import PartitionedScheduler
 from durably_redis_sync.passes import advance, passes
 from durably_redis_sync.redis_durable import RedisDurable
 from durably_redis_sync.resume import Body, resume
@@ -44,6 +45,7 @@ __all__ = [
     "MemoryScheduler",
     "Node",
     "Parse",
+    "PartitionedScheduler",
     "RedisCheckpointer",
     "RedisDurable",
     "RedisSetScheduler",

@@ -34,7 +34,7 @@ class Alarm:
         self.rung = Event()
         self._guard = Guard()
         self._own: list[float] = []
-        self._found: float | None = None
+        self._found: dict[object, float] = {}
 
     def own(self, at: float) -> None:
         """A pass of this process asked to be woken at `at`."""
@@ -47,18 +47,20 @@ class Alarm:
         if place == 0:
             self.rung.set()
 
-    def found(self, at: float | None) -> None:
-        """What the queue said of its next deadline: `at`, or that there is none."""
+    def found(self, at: float | None, queue: object = None) -> None:
+        """What `queue` said of its next deadline: `at`, or that there is none."""
         with self._guard:
-            sooner = at is not None and (self._found is None or at < self._found)
-            self._found = at
+            before = self._found.pop(queue, None)
+            if at is not None:
+                self._found[queue] = at
+            sooner = at is not None and (before is None or at < before)
         if sooner:
             self.rung.set()
 
     def next(self, tick: float) -> float | None:
         """When to act next: a deadline of others counts `tick` seconds later."""
         with self._guard:
-            moments = self._own[:1] if self._found is None else [*self._own[:1], self._found + tick]
+            moments = [*self._own[:1], *(at + tick for at in self._found.values())]
         return min(moments, default=None)
 
     def passed(self, now: float) -> bool:
@@ -66,8 +68,7 @@ class Alarm:
         with self._guard:
             past = bisect_left(self._own, now)
             del self._own[:past]
-            if self._found is not None and self._found <= now:
-                self._found = None
+            self._found = {queue: at for queue, at in self._found.items() if at > now}
         return past > 0
 
 
@@ -101,7 +102,19 @@ class Alarms:
         """What the queue said: its next deadline is in `left` microseconds, or there is none."""
         at = None if left is None else time.monotonic() + left / 1e6
         for one in self._all:
-            one.found(at)
+            one.found(at, self)
+
+
+class TellsAlarms(Protocol):
+    """Whom a queue tells of deadlines."""
+
+    def add(self, alarm: Alarm) -> None:
+        """Tell `alarm` of deadlines from now on."""
+        ...
+
+    def remove(self, alarm: Alarm) -> None:
+        """Tell it no more."""
+        ...
 
 
 class SaysWhen(Protocol):
@@ -117,7 +130,7 @@ class SaysWhen(Protocol):
         ...
 
     @property
-    def alarms(self) -> Alarms:
+    def alarms(self) -> TellsAlarms:
         """Whom it tells of the deadlines that are asked for through this object."""
         ...
 

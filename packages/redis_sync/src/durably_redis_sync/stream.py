@@ -8,9 +8,10 @@ removes it. See `docs/schedulers.md` for how to choose between this and the set.
 from __future__ import annotations
 
 import time
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 from datetime import datetime, timedelta
-from typing import Any
+from typing import Any, Protocol
 
 from durably import queue_scripts as queue
 from durably.durations import check_duration, check_idle, milliseconds
@@ -200,34 +201,26 @@ class RedisStreamScheduler(StreamCalls):
                 return []
 
     def _read(self, block: int, most: int, sifts: bool) -> list[Delivery]:
-        words = ("XREADGROUP", "GROUP", self.group, self.consumer, "COUNT", min(most, queue.SEVERAL))
-        reading = Call(
-            self.redis, (*words, "BLOCK", block, "STREAMS", self.ready_key, ">"), list, at=self.ready_key
-        )
-        counting = Call(self.redis, ("HLEN", self.marks_key), int)  # answered when the read is over
-
-        def read() -> tuple[Any, int]:
-            replies = attempt_alone([reading, counting] if sifts else [reading])
-            for reply in replies:
-                if isinstance(reply, Exception):
-                    raise reply
-            return replies[0], replies[1] if sifts else int(self.marked)
-
         try:
-            reply, marks = patiently(self.redis, read)
+            reply, marks = _blocking_read([self], block, min(most, queue.SEVERAL), sifts)
         except ResponseError as error:
             if "NOGROUP" not in str(error) and "UNBLOCKED" not in str(error):
                 raise
             self.prepare()
             return []
         entries = queue.read_entries(reply)
+        found = self._kept(entries, marks[0])
+        # where all that was read had to go, there may be more
+        return self.take_now(most) if entries and not found else found
+
+    def _kept(self, entries: list[tuple[str, dict[str, str]]], marks: int) -> list[Delivery]:
+        """The deliveries of what was read, without those that were cancelled before, if there are `marks`."""
         found = [one for one in [self._delivery(entry) for entry in entries] if one is not None]
         if marks and found:
             named = [text for one in found for text in (one.receipt, one.workflow)]
             dropped = set(self.sifter([self.ready_key, self.marks_key], [self.group, *named]))
             found = [one for one in found if one.receipt not in dropped]
-        # where all that was read had to go, there may be more
-        return self.take_now(most) if entries and not found else found
+        return found
 
     def _delivery(self, entry: tuple[str, dict[str, str]] | None) -> Delivery | None:
         if entry is None:
@@ -289,7 +282,69 @@ class RedisStreamScheduler(StreamCalls):
         return trim(self)
 
 
-def trimming(scheduler: RedisStreamScheduler) -> Sink[object]:
+def read_streams(
+    streams: Sequence[RedisStreamScheduler], within: timedelta, most: int
+) -> list[list[Delivery]]:
+    """The next wakeups of streams on one server that are read under one name, `most` of each at most, in one blocking
+    read of `within` at most: as soon as there is one."""
+    block = max(1, milliseconds(within))
+    patience = socket_timeout(streams[0].redis)
+    if patience is not None:
+        block = max(1, min(block, int(patience * 500)))
+    try:
+        reply, marks = _blocking_read(streams, block, most, True)
+    except ResponseError as error:
+        if "NOGROUP" not in str(error) and "UNBLOCKED" not in str(error):
+            raise
+        for one in streams:
+            one.prepare()
+        return [[] for _ in streams]
+    entries = queue.read_streams(reply)
+    return [one._kept(entries.get(one.ready_key, []), marks[n]) for n, one in enumerate(streams)]
+
+
+def _blocking_read(
+    streams: Sequence[RedisStreamScheduler], block: int, most: int, sifts: bool
+) -> tuple[Any, list[int]]:
+    """The reply of one read, and how many marks of cancellations each stream has when the read is over."""
+    one = streams[0]
+    keys = [stream.ready_key for stream in streams]
+    words: tuple[str | int, ...] = (
+        "XREADGROUP",
+        "GROUP",
+        one.group,
+        one.consumer,
+        "COUNT",
+        most,
+        "BLOCK",
+        block,
+        "STREAMS",
+        *keys,
+    )
+    calls = [Call(one.redis, (*words, *(">" for _ in keys)), list, at=keys[0])]
+    if sifts:
+        calls += [Call(one.redis, ("HLEN", stream.marks_key), int) for stream in streams]
+
+    def read() -> list[Any]:
+        replies = attempt_alone(calls)
+        for reply in replies:
+            if isinstance(reply, Exception):
+                raise reply
+        return replies
+
+    reply, *marks = patiently(one.redis, read)
+    return reply, marks if sifts else [int(stream.marked) for stream in streams]
+
+
+class Trims(Protocol):
+    """A queue that can be trimmed."""
+
+    def trim(self) -> int:
+        """Remove what nobody needs any more; how many entries."""
+        ...
+
+
+def trimming(scheduler: Trims) -> Sink[object]:
     """A sink that trims once per event, whatever the event: drive it with `ticks(TRIM_EVERY)`."""
 
     def once(_: object) -> None:

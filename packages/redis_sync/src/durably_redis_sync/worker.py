@@ -78,6 +78,10 @@ def _pulled(
             delivery = scheduler.next_ready(within)
         if delivery is not None:
             yield delivery
+    rest: Any = getattr(scheduler, "rest", None)
+    if rest is not None:  # what reads that are still under way bring
+        for one in rest():
+            yield one
 
 
 def waking(scheduler: Scheduler) -> Sink[datetime]:
