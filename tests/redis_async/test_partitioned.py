@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import time
 from collections import Counter
+from collections.abc import AsyncIterator
 from typing import Any
 
 import pytest
@@ -29,11 +30,14 @@ def made(
 
 
 @pytest.fixture(params=["stream", "set"])
-async def queue(request: pytest.FixtureRequest, redis: Redis, namespace: str) -> PartitionedScheduler:
+async def queue(
+    request: pytest.FixtureRequest, redis: Redis, namespace: str
+) -> AsyncIterator[PartitionedScheduler]:
     """A queue of four streams, and one of four sets."""
     scheduler = made(redis, namespace, request.param)
     await scheduler.prepare()
-    return scheduler
+    yield scheduler
+    await scheduler.rest()
 
 
 class TestReading:
@@ -127,6 +131,7 @@ class TestOwing:
         taken = await short.reclaim(ms(50)) or await short.next_ready(ms(500))
         assert taken is not None and taken.workflow == "v"
         await short.done(taken)
+        await short.rest()
 
     async def test_a_cancelled_one_is_cancelled_in_every_partition(
         self, redis: Redis, namespace: str
@@ -140,6 +145,7 @@ class TestOwing:
                 await after.make_ready(one)
                 await after.cancel(one)
             assert await after.next_several(ms(50), 100) == []
+            await after.rest()
 
     async def test_another_queues_delivery_is_refused(
         self, queue: PartitionedScheduler, redis: Redis

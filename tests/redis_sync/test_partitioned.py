@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import time
 from collections import Counter
+from collections.abc import Iterator
 from typing import Any
 
 import pytest
@@ -30,11 +31,12 @@ def made(
 
 
 @pytest.fixture(params=["stream", "set"])
-def queue(request: pytest.FixtureRequest, redis: Redis, namespace: str) -> PartitionedScheduler:
+def queue(request: pytest.FixtureRequest, redis: Redis, namespace: str) -> Iterator[PartitionedScheduler]:
     """A queue of four streams, and one of four sets."""
     scheduler = made(redis, namespace, request.param)
     scheduler.prepare()
-    return scheduler
+    yield scheduler
+    scheduler.rest()
 
 
 class TestReading:
@@ -122,6 +124,7 @@ class TestOwing:
         taken = short.reclaim(ms(50)) or short.next_ready(ms(500))
         assert taken is not None and taken.workflow == "v"
         short.done(taken)
+        short.rest()
 
     def test_a_cancelled_one_is_cancelled_in_every_partition(self, redis: Redis, namespace: str) -> None:
         for kind in ("stream", "set"):
@@ -133,6 +136,7 @@ class TestOwing:
                 after.make_ready(one)
                 after.cancel(one)
             assert after.next_several(ms(50), 100) == []
+            after.rest()
 
     def test_another_queues_delivery_is_refused(self, queue: PartitionedScheduler, redis: Redis) -> None:
         alone = RedisSetScheduler(redis, "alone" + queue.partitions[0].namespace)

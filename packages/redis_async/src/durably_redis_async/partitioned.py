@@ -180,7 +180,7 @@ class PartitionedScheduler:
                 return taken
 
     async def rest(self) -> list[Delivery]:
-        """What reads that are still under way bring: for a reader that leaves."""
+        """What reads that are still under way bring: for a reader that leaves, before its client is closed."""
         return await self._waiting.rest()
 
     async def _wait(self, within: timedelta, most: int) -> list[Delivery]:

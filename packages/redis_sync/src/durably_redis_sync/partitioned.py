@@ -181,7 +181,7 @@ class PartitionedScheduler:
                 return taken
 
     def rest(self) -> list[Delivery]:
-        """What reads that are still under way bring: for a reader that leaves."""
+        """What reads that are still under way bring: for a reader that leaves, before its client is closed."""
         return self._waiting.rest()
 
     def _wait(self, within: timedelta, most: int) -> list[Delivery]:
