@@ -6,12 +6,14 @@ import asyncio
 import hashlib
 import time
 from collections.abc import Awaitable, Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, TypeVar
 from weakref import WeakKeyDictionary
 
 import redis.exceptions
+from durably.durability import Ack
 from durably.lua import in_one
+from durably.signals import NotDurable
 from redis.asyncio import Redis
 from redis.client import NEVER_DECODE
 from redis.exceptions import ConnectionError as RedisConnectionError
@@ -106,16 +108,19 @@ class Script:
         answer: Callable[[Any], Any],
         *,
         raw: bool = False,
+        ack: Ack | None = None,
     ) -> Call:
         """A call of it, to be sent with others."""
-        return Call(self.client, ("EVALSHA", self.sha, len(keys), *keys, *args), answer, self.source, raw)
+        command = ("EVALSHA", self.sha, len(keys), *keys, *args)
+        return Call(self.client, command, answer, self.source, raw, ack)
 
 
 @dataclass(frozen=True)
 class Call:
     """One command, with what makes its answer of the reply, and the script's source if it runs one.
 
-    `raw`: the reply is read as bytes, whatever the client decodes.
+    `raw`: the reply is read as bytes, whatever the client decodes. `ack`: what must have acknowledged its write before
+    it is answered.
     """
 
     client: Redis
@@ -123,11 +128,12 @@ class Call:
     answer: Callable[[Any], Any]
     source: str | None = None
     raw: bool = False
+    ack: Ack | None = None
 
 
 async def send(call: Call) -> Any:
     """The answer of one call. Raises what the server, the connection or the answer raises."""
-    reply = (await _gathering(call.client).say([call]))[0]
+    reply = (await _gathering(call.client, [call]).say([call]))[0]
     if isinstance(reply, Exception):
         raise reply
     return call.answer(reply)
@@ -143,7 +149,8 @@ async def send_together(calls: Sequence[Call]) -> list[object]:
     clients = {id(one.client): one.client for one in calls}
     for number, client in clients.items():
         mine = [n for n, one in enumerate(calls) if id(one.client) == number]
-        for n, reply in zip(mine, await _gathering(client).say([calls[n] for n in mine]), strict=True):
+        ours = [calls[n] for n in mine]
+        for n, reply in zip(mine, await _gathering(client, ours).say(ours), strict=True):
             try:
                 answers[n] = reply if isinstance(reply, Exception) else calls[n].answer(reply)
             except Exception as error:
@@ -151,13 +158,16 @@ async def send_together(calls: Sequence[Call]) -> list[object]:
     return answers
 
 
-_gatherings: WeakKeyDictionary[Redis, Gathering[list[Call], list[Any]]] = WeakKeyDictionary()
+_Gatherings = WeakKeyDictionary[Redis, Gathering[list[Call], list[Any]]]
+_gatherings: tuple[_Gatherings, _Gatherings] = (WeakKeyDictionary(), WeakKeyDictionary())
+"""Those of calls that are answered at once, and of those that wait for acknowledgements: none waits for another's."""
 
 
-def _gathering(client: Redis) -> Gathering[list[Call], list[Any]]:
-    found = _gatherings.get(client)
+def _gathering(client: Redis, calls: Sequence[Call]) -> Gathering[list[Call], list[Any]]:
+    gatherings = _gatherings[any(call.ack is not None for call in calls)]
+    found = gatherings.get(client)
     if found is None:
-        found = _gatherings.setdefault(client, Gathering(_flush))
+        found = gatherings.setdefault(client, Gathering(_flush))
     return found
 
 
@@ -197,7 +207,7 @@ def in_one_script(first: Call, second: Call) -> Call:
     def answer(reply: Any) -> tuple[Any, Any]:
         return first.answer(reply[0]), second.answer(reply[1])
 
-    return script.call([*keys, *other_keys], both, answer, raw=first.raw)
+    return script.call([*keys, *other_keys], both, answer, raw=first.raw, ack=first.ack)
 
 
 def _request(call: Call) -> tuple[list[str], list[str | int | float | bytes]]:
@@ -218,6 +228,8 @@ def _whole(call: Call) -> tuple[str | int | float | bytes, ...]:
 
 
 async def _one(call: Call, command: tuple[str | int | float | bytes, ...], raw: bool) -> Any:
+    if call.ack is not None:
+        return (await _pipelined([replace(call, command=command, raw=raw)], raises=True))[0]
     sending: Any = call.client
     return await sending.execute_command(*command, **({NEVER_DECODE: True} if raw else {}))
 
@@ -227,19 +239,32 @@ async def _caught(call: Call, command: tuple[str | int | float | bytes, ...]) ->
         return await _one(call, command, call.raw)
     except NoScriptError:
         return await _caught(call, _whole(call))
-    except ResponseError as error:
+    except (ResponseError, NotDurable) as error:
         return error
     except UnicodeDecodeError:
         return await _one(call, command, True)
 
 
-async def _pipelined(calls: Sequence[Call]) -> list[Any]:
+async def _pipelined(calls: Sequence[Call], *, raises: bool = False) -> list[Any]:
+    """The replies of calls on one connection; one whose write was not acknowledged as asked has that for its reply."""
+    asked = list(dict.fromkeys(call.ack for call in calls if call.ack is not None))
     async with calls[0].client.pipeline(transaction=False) as pipe:
         sending: Any = pipe
         for call in calls:
             sending.execute_command(*call.command, **({NEVER_DECODE: True} if call.raw else {}))
+        for ack in asked:
+            sending.execute_command(*ack.command)
         replies: list[Any] = await pipe.execute(raise_on_error=False)
-        return replies
+    said = dict(zip(asked, replies[len(calls) :], strict=True))
+    return [_acknowledged(call, reply, said, raises) for call, reply in zip(calls, replies, strict=False)]
+
+
+def _acknowledged(call: Call, reply: Any, said: dict[Ack, Any], raises: bool) -> Any:
+    if call.ack is not None and not isinstance(reply, Exception):
+        reply = call.ack.missing(said[call.ack]) or reply
+    if raises and isinstance(reply, Exception):
+        raise reply
+    return reply
 
 
 def register(client: Redis, source: str) -> Script:
