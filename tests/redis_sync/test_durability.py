@@ -35,6 +35,11 @@ from support_sync import Redis, Started, sleep, together
 from support_sync import client as connect
 
 SHORT = ms(300)
+"""For acknowledgements that do not come."""
+
+PATIENT = ms(4000)
+"""For those that do, on a machine that is busy."""
+
 EFFECT = LuaEffect("return '7'")
 
 
@@ -70,7 +75,7 @@ def on_replicas(client: Redis, namespace: str, **options: Any) -> RedisCheckpoin
 def test_a_write_that_returns_is_on_the_replica(
     replicated: Replicated, master: Redis, namespace: str
 ) -> None:
-    store = on_replicas(master, namespace, acknowledged_within=ms(2000))
+    store = on_replicas(master, namespace, acknowledged_within=PATIENT)
     replica = connect(replicated.replica.url)
     holder = claimed(store, "w")
     for n in range(20):
@@ -124,7 +129,8 @@ def test_without_an_acknowledgement_no_call_returns_and_what_it_wrote_stands(
             returned = call()
             pytest.fail(f"{name}, made again, returned {returned}")
     replicated.resume()
-    for call in writes(again, holder, queue_again).values():
+    patient = on_replicas(other, namespace, acknowledged_within=PATIENT)
+    for call in writes(patient, holder, queue_again).values():
         call()
     messages = [key for key in store.load("w") if key.startswith("inbox:")]
     assert len(messages) == 9, "each append is a message of its own"
@@ -137,9 +143,10 @@ def test_a_call_that_is_sent_again_proves_what_the_first_wrote(
     with serving(replicated.master) as proxy:
         far = connect(proxy.url)
         store, queue = on_replicas(far, namespace), RedisSetScheduler(far, namespace)
+        patient = on_replicas(far, namespace, acknowledged_within=PATIENT)
         holder = claimed(store, "w")
-        call = writes(store, holder, queue)[name]  # type: ignore[arg-type]
-        writes(store, holder, queue)["supply"]()  # type: ignore[arg-type]
+        call = writes(patient, holder, queue)[name]  # type: ignore[arg-type]
+        writes(patient, holder, queue)["supply"]()  # type: ignore[arg-type]
         if name != "supply":
             call()  # the scripts are known from here on
         store.discard("w")
@@ -155,8 +162,8 @@ def test_a_call_that_is_sent_again_proves_what_the_first_wrote(
         replicated.resume()
         replicated.until_linked()
         proxy.swallow_next("evalsha")
-        call()
-        assert proxy.swallowed == 2
+        writes(patient, holder, queue)[name]()  # type: ignore[arg-type]
+        assert proxy.swallowed == 2, "the reply was not lost"
         far.close()
 
 
@@ -165,7 +172,7 @@ def test_scripts_that_the_server_forgot_change_nothing(
 ) -> None:
     store = on_replicas(master, namespace)
     holder = claimed(store, "w")
-    store.record(holder, "a", 1)
+    store.record(holder, "a", 1, durability="memory")
     replicated.pause()
     master.script_flush()
     with pytest.raises(NotDurable):
@@ -215,6 +222,8 @@ def test_a_step_may_ask_for_more_than_its_store_and_a_replay_is_no_way_round(
     assert ran == ["effect", "effect"], "what is recorded does not run again"
     replicated.resume()
     replicated.until_linked()
+    store = RedisCheckpointer(master, namespace, acknowledged_within=PATIENT)
+    store.prepare("replicas")
     before = replicated.calls("wait")
     assert (one_pass()).value == 1
     assert replicated.calls("wait") == before + 1
@@ -225,7 +234,7 @@ def test_a_step_may_ask_for_more_than_its_store_and_a_replay_is_no_way_round(
 def test_one_look_per_pass_covers_all_that_it_was_handed(
     replicated: Replicated, master: Redis, namespace: str
 ) -> None:
-    store = on_replicas(master, namespace, acknowledged_within=ms(2000))
+    store = on_replicas(master, namespace, acknowledged_within=PATIENT)
     store.transact(claimed(store, "other"), "t", EFFECT)  # the server knows it from here on
     store.supply("w", "go", 1)
     store.append("w", "hi")
@@ -249,15 +258,42 @@ def test_one_look_per_pass_covers_all_that_it_was_handed(
         store.release(holder)
 
 
+def test_an_acknowledgement_is_of_the_connection_that_wrote(
+    replicated: Replicated, master: Redis, other: Redis, namespace: str
+) -> None:
+    store = on_replicas(master, namespace)
+    holder = claimed(store, "w")
+    replicated.pause()
+    other.ping()
+    with pytest.raises(NotDurable):  # on a connection that has written nothing, nothing is missing
+        on_replicas(other, namespace).confirm(holder, "a")
+    returned: list[int] = []
+
+    def record(n: int) -> None:
+        try:
+            store.record(holder, f"s{n}", n)
+        except NotDurable:
+            return
+        returned.append(n)
+
+    def read() -> None:
+        for _ in range(20):
+            store.load("w")
+
+    together(*(partial(record, n) for n in range(20)), *(read for _ in range(10)))
+    assert returned == []
+    assert len(store.load("w")) == 20
+
+
 def test_calls_that_are_gathered_share_an_acknowledgement(
     replicated: Replicated, master: Redis, namespace: str
 ) -> None:
-    store = on_replicas(master, namespace, acknowledged_within=ms(2000))
+    store = on_replicas(master, namespace, acknowledged_within=PATIENT)
     holder = claimed(store, "w")
     store.record(holder, "first", 1)
     before = replicated.calls("wait")
     together(*(partial(store.record, holder, f"s{n}", n) for n in range(60)))
-    assert 0 < replicated.calls("wait") - before <= 30
+    assert 0 < replicated.calls("wait") - before < 60
     together(
         partial(store.record, holder, "a", 1),
         partial(store.record, holder, "b", 1, durability="memory"),
@@ -268,7 +304,7 @@ def test_calls_that_are_gathered_share_an_acknowledgement(
 def test_what_asks_for_nothing_does_not_wait_for_what_asks(
     replicated: Replicated, master: Redis, namespace: str
 ) -> None:
-    store = on_replicas(master, namespace, acknowledged_within=ms(2500))
+    store = on_replicas(master, namespace, acknowledged_within=PATIENT)
     holder = claimed(store, "w")
     store.record(holder, "first", 1)
     replicated.pause()
@@ -363,7 +399,7 @@ def test_a_server_that_dies_meanwhile_proves_it_when_it_is_back(
     own_replicated: Replicated, namespace: str
 ) -> None:
     client = connect(own_replicated.url)
-    store = on_replicas(client, namespace, acknowledged_within=ms(2000))
+    store = on_replicas(client, namespace, acknowledged_within=PATIENT)
     holder = claimed(store, "w")
     store.record(holder, "a", 1)
     own_replicated.pause()
@@ -396,14 +432,14 @@ def test_a_master_without_replicas_says_so(redis: Redis, namespace: str) -> None
 def test_a_codec_of_bytes_is_acknowledged_as_well(
     replicated: Replicated, master: Redis, namespace: str
 ) -> None:
-    store = on_replicas(master, namespace, codec=MsgpackCodec())
+    store = on_replicas(master, namespace, codec=MsgpackCodec(), acknowledged_within=PATIENT)
     holder = claimed(store, "w")
     value = {"a": b"\xff\xfe"}
     assert (store.record(holder, "a", value)).value == value
     assert (store.record(holder, "a", {"b": 1})).value == value
     replicated.pause()
     with pytest.raises(NotDurable):
-        store.record(holder, "a", {"b": 1})
+        on_replicas(master, namespace, codec=MsgpackCodec()).record(holder, "a", {"b": 1})
 
 
 def test_what_does_not_fit_is_refused_at_construction(
