@@ -4,6 +4,7 @@ from durably.codec import JSON, CheckpointCodec, JsonCodec
 from durably.durability import Durability
 from durably.durations import check_duration
 from durably.effects import LuaEffect
+from durably.findings import Finding
 from durably.keys import check_workflow_id
 from durably.msgspec_codec import MsgpackCodec, MsgspecCodec
 from durably.outcomes import Outcome
@@ -58,6 +59,7 @@ __all__ = [
     "EffectTorn",
     "Entry",
     "Fenced",
+    "Finding",
     "InputNeeded",
     "Interruption",
     "JsonCodec",
