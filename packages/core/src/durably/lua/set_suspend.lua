@@ -6,6 +6,6 @@
 -- errors  none of its own
 local score = redis.call('ZSCORE', KEYS[1], ARGV[1])
 if not score or tonumber(score) ~= tonumber(ARGV[2]) then return 0 end
+redis.call('HDEL', KEYS[2], 'w:' .. ARGV[1]) -- first: out of memory, a script may only go on after a write that needs none
 redis.call('ZADD', KEYS[1], ARGV[3], ARGV[1])
-redis.call('HDEL', KEYS[2], 'w:' .. ARGV[1])
 return 1

@@ -13,6 +13,7 @@ if not holds(stream, group, consumer, id) then return 0 end
 local mark = redis.call('HGET', KEYS[3], workflow)
 local cancelled = #redis.call('XRANGE', stream, id, id) == 0
 if mark and not before(mark, id) then cancelled = true end
+redis.call('ZREM', KEYS[2], '') -- nothing: out of memory, a script may only go on after a write that needs none
 if not cancelled then redis.call('ZADD', KEYS[2], 'LT', ARGV[5], workflow) end
 redis.call('XACK', stream, group, id)
 return cancelled and 0 or 1
