@@ -234,7 +234,7 @@ def bench(session: nox.Session) -> None:
     _editable(session)
     named = session.posargs[:1] in (["codecs"], ["durability"])
     script, words = (session.posargs[0], session.posargs[1:]) if named else ("run", session.posargs)
-    session.run("python", f"tests/benchmarks/{script}.py", *words, env={"PYTHONPATH": "tests"})
+    session.run("python", f"tests/benchmarks/{script}.py", *words, env={"PYTHONPATH": str(ROOT / "tests")})
 
 
 @nox.session

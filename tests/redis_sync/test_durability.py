@@ -26,12 +26,13 @@ from durably_redis_sync import (
     SplitDurable,
     claimed,
     resume,
+    work,
 )
 from proxy import serving
 from redis.exceptions import ResponseError
 from replicated import Replicated, said
 from support import ms
-from support_sync import Redis, Started, sleep, together
+from support_sync import Event, Redis, Started, eventually, sleep, together
 from support_sync import client as connect
 
 SHORT = ms(300)
@@ -121,6 +122,7 @@ def test_without_an_acknowledgement_no_call_returns_and_what_it_wrote_stands(
         ):
             returned = call()
             pytest.fail(f"{name} returned {returned}")
+    assert queue.available(10) == 4, "what arrived and what was delivered has asked for a pass"
     found = store.load("w")
     assert {"record": 1, "transact": 7, "supply": 1, "arrive": 1, "split": 1}.items() <= found.items()
     # the second act of each finds what is there, on a connection that has written nothing
@@ -392,7 +394,46 @@ def test_a_setting_under_which_the_answer_is_no_promise_is_refused(
         said(own_server, "CONFIG", "SET", "appendfsync", "everysec")
         with pytest.raises(DurabilityUnsupported, match="Valkey.*before the file is synced.*always"):
             store.prepare()
+    elif knows_waitaof(own_server) and not str(info["redis_version"]).startswith("7.4."):
+        said(own_server, "CONFIG", "SET", "appendfsync", "everysec")
+        patient = RedisCheckpointer(client, namespace, durability="disk", acknowledged_within=PATIENT)
+        for n in range(3):
+            assert patient.supply("w", f"s{n}", n) == n
     client.close()
+
+
+def test_a_worker_tries_again_until_it_is_acknowledged(
+    replicated: Replicated, master: Redis, namespace: str
+) -> None:
+    store = on_replicas(master, namespace)
+    queue = RedisStreamScheduler(master, namespace, lease=ms(300))
+    ran: list[str] = []
+    ended: list[str] = []
+    stop = Event()
+
+    def body(run: Run) -> None:
+        def effect() -> int:
+            ran.append("effect")
+            return 1
+
+        run.step("charged", effect, int)
+        ended.append(run.workflow)
+
+    queue.prepare()
+    queue.make_ready("w")
+    replicated.pause()
+    working = Started(work, SplitDurable(store, queue), body, stop=stop, within=ms(50), tick=ms(10))
+    sleep(1.5)
+    assert ran == ["effect"] and ended == []
+    replicated.resume()
+
+    def over() -> bool:
+        return ended != []
+
+    eventually(over, describing="the step is handed back when a replica has it")
+    stop.set()
+    working.result()
+    assert ran == ["effect"]
 
 
 def test_a_server_that_dies_meanwhile_proves_it_when_it_is_back(
