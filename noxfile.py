@@ -267,13 +267,24 @@ def doubles(session: nox.Session) -> None:
 
 
 @nox.session
-def bench(session: nox.Session) -> None:
-    """Throughput, latency and idle cost of both flavours, side by side (and of the peer, on Python 3.13)."""
-    session.install("hiredis")
+def loss(session: nox.Session) -> None:
+    """Kill servers, and count what each durability has lost. `-- --write` puts the table into the docs."""
+    session.install("hiredis", "pip")
     _editable(session)
-    script = "codecs.py" if session.posargs[:1] == ["codecs"] else "run.py"
-    words = session.posargs[1:] if script == "codecs.py" else session.posargs
-    session.run("python", f"tests/benchmarks/{script}", *words)
+    session.run("python", "tests/loss.py", *session.posargs)
+
+
+@nox.session
+def bench(session: nox.Session) -> None:
+    """Throughput, latency and idle cost of both flavours, side by side (and of the peer, on Python 3.13).
+
+    `-- codecs` or `-- durability`: what those cost.
+    """
+    session.install("hiredis", "pip")
+    _editable(session)
+    named = session.posargs[:1] in (["codecs"], ["durability"])
+    script, words = (session.posargs[0], session.posargs[1:]) if named else ("run", session.posargs)
+    session.run("python", f"tests/benchmarks/{script}.py", *words, env={"PYTHONPATH": str(ROOT / "tests")})
 
 
 @nox.session

@@ -14,6 +14,7 @@ from pathlib import Path
 from uuid import NAMESPACE_URL, uuid4, uuid5
 
 import pytest
+import replicated as replication
 import servers
 from durably.embedded_cluster import EmbeddedCluster
 
@@ -90,6 +91,28 @@ def one_at_a_time() -> Iterator[None]:
     with open(Path(tempfile.gettempdir()) / name, "w") as lock:
         fcntl.flock(lock, fcntl.LOCK_EX)
         yield
+
+
+@pytest.fixture(scope="session")
+def replicated_servers(tmp_path_factory: pytest.TempPathFactory) -> Iterator[replication.Replicated]:
+    """The session's master and its replica, both with an append-only file."""
+    with replication.start(SERVER, tmp_path_factory.mktemp("replicated")) as started:
+        yield started
+
+
+@pytest.fixture
+def replicated(replicated_servers: replication.Replicated) -> Iterator[replication.Replicated]:
+    """The same: the replica may be paused, no server may be killed."""
+    yield replicated_servers
+    replicated_servers.resume()
+    replicated_servers.until_linked()
+
+
+@pytest.fixture
+def own_replicated(tmp_path: Path) -> Iterator[replication.Replicated]:
+    """A master and a replica of the test's own: both may be killed."""
+    with replication.start(SERVER, tmp_path) as started:
+        yield started
 
 
 @pytest.fixture

@@ -23,6 +23,7 @@ WITHOUT_REDIS = {
     "extending.py",
     "one_pass.py",
     "passes.py",
+    "proving.py",
     "together.py",
     "worker.py",
     "keeper.py",

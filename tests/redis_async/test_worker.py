@@ -514,10 +514,10 @@ async def test_a_drain_lets_the_write_under_way_end(redis: Redis, namespace: str
     began = Event()
 
     class Slow(RedisCheckpointer):
-        async def record(self, holder: Pass, key: str, value: object) -> Any:
+        async def record(self, holder: Pass, key: str, value: object, **asked: Any) -> Any:
             began.set()
             await sleep(1.0)
-            return await super().record(holder, key, value)
+            return await super().record(holder, key, value, **asked)
 
     durable: SplitDurable[Any] = SplitDurable(Slow(redis, namespace), RedisStreamScheduler(redis, namespace))
 

@@ -514,10 +514,10 @@ def test_a_drain_lets_the_write_under_way_end(redis: Redis, namespace: str) -> N
     began = Event()
 
     class Slow(RedisCheckpointer):
-        def record(self, holder: Pass, key: str, value: object) -> Any:
+        def record(self, holder: Pass, key: str, value: object, **asked: Any) -> Any:
             began.set()
             sleep(1.0)
-            return super().record(holder, key, value)
+            return super().record(holder, key, value, **asked)
 
     durable: SplitDurable[Any] = SplitDurable(Slow(redis, namespace), RedisStreamScheduler(redis, namespace))
 

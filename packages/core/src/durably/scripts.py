@@ -23,6 +23,7 @@ OFFER = read_script("offer")
 FILE_AWAY = read_script("file_away")
 FORGET = read_script("forget")
 TRANSACT = read_script("transact")
+PROVE = read_script("prove")
 
 REMEMBERED = 600_000
 """How long the answer to an `append` is kept for a repeated call, in ms: longer than a client goes on repeating."""
@@ -87,20 +88,35 @@ def _both(namespace: str, workflow: str) -> list[str]:
     return [workflow_key(namespace, workflow), pass_key(namespace, workflow)]
 
 
-def write(namespace: str, holder: Pass, key: str, encoding: str | bytes, ttl: int) -> Request:
+def write(
+    namespace: str, holder: Pass, key: str, encoding: str | bytes, ttl: int, proves: bool = False
+) -> Request:
+    """`ttl` in ms. `proves`: an acknowledgement follows, here as below."""
+    return _both(namespace, holder.workflow), [key, encoding, holder.token, ttl, _flag(proves)]
+
+
+def offer(
+    namespace: str, workflow: str, key: str, encoding: str | bytes, ttl: int, proves: bool = False
+) -> Request:
     """`ttl` in ms."""
-    return _both(namespace, holder.workflow), [key, encoding, holder.token, ttl]
+    return _both(namespace, workflow), [key, encoding, ttl, _flag(proves)]
 
 
-def offer(namespace: str, workflow: str, key: str, encoding: str | bytes, ttl: int) -> Request:
-    """`ttl` in ms."""
-    return _both(namespace, workflow), [key, encoding, ttl]
-
-
-def file_away(namespace: str, workflow: str, encoding: str | bytes, ttl: int, nonce: str) -> Request:
+def file_away(
+    namespace: str, workflow: str, encoding: str | bytes, ttl: int, nonce: str, proves: bool = False
+) -> Request:
     """`ttl` in ms."""
     keys = [*_both(namespace, workflow), said_key(namespace, workflow, nonce)]
-    return keys, [encoding, ttl, REMEMBERED]
+    return keys, [encoding, ttl, REMEMBERED, _flag(proves)]
+
+
+def prove(namespace: str, holder: Pass) -> Request:
+    """For what a pass was handed."""
+    return [pass_key(namespace, holder.workflow)], [holder.token]
+
+
+def _flag(one: bool) -> str:
+    return "1" if one else ""
 
 
 def forget(namespace: str, workflow: str, ttl: int, nonce: str) -> Request:
@@ -116,6 +132,7 @@ def transact(
     kind: str,
     keys: tuple[str, ...],
     args: tuple[str | int | float | bytes, ...],
+    proves: bool = False,
 ) -> Request:
     """`ttl` in ms; `kind` is `json` where the encoding is, else empty."""
-    return [*_both(namespace, holder.workflow), *keys], [key, holder.token, ttl, kind, *args]
+    return [*_both(namespace, holder.workflow), *keys], [key, holder.token, ttl, kind, _flag(proves), *args]

@@ -3,6 +3,7 @@
 import durably
 from durably import *  # noqa: F403
 
+from durably_redis_async.checking import check_server
 from durably_redis_async.checkpointer import RedisCheckpointer
 from durably_redis_async.durable import SplitDurable
 from durably_redis_async.extending import Extend, extending
@@ -56,6 +57,7 @@ __all__ = [
     "Unsurvivable",
     "WiringError",
     "advance",
+    "check_server",
     "claimed",
     "extending",
     "from_sink",

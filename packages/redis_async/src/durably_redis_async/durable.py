@@ -6,6 +6,7 @@ from dataclasses import dataclass
 from typing import Generic, TypeVar
 
 from durably.keys import check_id
+from durably.signals import NotDurable
 from durably.values import Entry
 
 from durably_redis_async.interfaces import Checkpointer, Scheduler
@@ -26,13 +27,21 @@ class SplitDurable(Generic[Effect]):
 
     async def arrive(self, workflow: str, key: str, value: object) -> object:
         """Supply `value` under `key` and ask for a pass; returns what is recorded now."""
-        stands = await self.checkpointer.supply(workflow, key, value)
+        try:
+            stands = await self.checkpointer.supply(workflow, key, value)
+        except NotDurable:  # it stands, and is worked on, whether or not it lasts
+            await self.scheduler.make_ready(workflow)
+            raise
         await self.scheduler.make_ready(workflow)
         return stands
 
     async def deliver(self, workflow: str, value: object) -> Entry[object]:
         """Append a message and ask for a pass."""
-        entry = await self.checkpointer.append(workflow, value)
+        try:
+            entry = await self.checkpointer.append(workflow, value)
+        except NotDurable:
+            await self.scheduler.make_ready(workflow)
+            raise
         await self.scheduler.make_ready(workflow)
         return entry
 

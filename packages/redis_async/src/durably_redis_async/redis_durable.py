@@ -43,12 +43,14 @@ class RedisDurable:
     async def arrive(self, workflow: str, key: str, value: object) -> object:
         """Supply `value` under `key` and ask for a pass, in one step; returns what is recorded now."""
         supply = self.checkpointer.supplying(workflow, key, value)
+        await self.checkpointer.prepare()
         stands, _ = await send(in_one_script(supply, self.scheduler.ringing(workflow)))
         return stands
 
     async def deliver(self, workflow: str, value: object) -> Entry[object]:
         """Append a message and ask for a pass, in one step."""
         append = self.checkpointer.appending(workflow, value)
+        await self.checkpointer.prepare()
         filed: tuple[Entry[object], object] = await send(
             in_one_script(append, self.scheduler.ringing(workflow))
         )

@@ -9,9 +9,10 @@ from uuid import uuid4
 
 from durably import scripts
 from durably.codec import CheckpointCodec
+from durably.durability import Ack, Durability, check_durability, check_replicas, unsynced
 from durably.durations import check_duration, milliseconds
 from durably.keys import check_id, check_key, pass_key, workflow_key
-from durably.queue_scripts import server_time
+from durably.queue_scripts import as_text, server_time
 from durably.records import (
     Encoding,
     Row,
@@ -21,9 +22,20 @@ from durably.records import (
     encoding_of,
     in_order,
 )
+from durably.signals import DurabilityUnsupported
 from durably.values import BUDGET, LEASE, Entry, Pass
 
-from durably_redis_async._client import AnyRedis, Call, Script, is_cluster, send_together
+from durably_redis_async._client import (
+    AnyRedis,
+    Call,
+    ResponseError,
+    Script,
+    is_cluster,
+    send,
+    send_together,
+    socket_timeout,
+)
+from durably_redis_async._concurrency import Guard
 
 T = TypeVar("T")
 
@@ -38,9 +50,15 @@ class StoreCalls:
     max_bytes: int | None
     abandon_after: timedelta | None
     raw: bool
+    durability: Durability
+    replicas: int | None
+    acknowledged_within: timedelta
+    tried: set[Durability]
+    guard: Guard
     take: Script
     still_here: Script
     hand_back: Script
+    prove: Script
     offer: Script
     file_away: Script
     forget: Script
@@ -120,6 +138,57 @@ class StoreCalls:
         keys, args = scripts.hand_back(self.namespace, holder, self._ttl, outcome, self.abandon_after)
         return self.hand_back.call(keys, args, bool)
 
+    def ack(self, workflow: str, key: str, durability: Durability | None = None) -> Ack | None:
+        """What a write asks for, `None` for nothing. `durability`: unset, the store's.
+
+        Raises `ValueError` for no level, for a number of replicas that does not fit it, and where the client would not
+        wait for the answer.
+        """
+        level = check_durability(self.durability if durability is None else durability)
+        count = check_replicas(self.replicas, level)
+        if level == "memory":
+            return None
+        patience = socket_timeout(self.redis)
+        if patience is not None and self.acknowledged_within.total_seconds() >= patience:
+            raise ValueError(
+                f"acknowledged_within ({self.acknowledged_within.total_seconds():g} s) must be shorter than the "
+                f"client's socket_timeout ({patience:g} s), or the client gives up before the answer comes"
+            )
+        return Ack(level, count, milliseconds(self.acknowledged_within), workflow, key)
+
+    async def prepare(self, durability: Durability | None = None) -> None:
+        """Ask the server, once, whether it can acknowledge what `durability` (unset: the store's) asks for.
+
+        Every write that asks for it does so by itself. Raises `DurabilityUnsupported`; nothing is written.
+        """
+        ack = self.ack("", "", durability)
+        if ack is None or ack.durability in self.tried:
+            return
+        at = self.hash_key("-")
+        trial = Call(self.redis, ack.trial, bool, at=at)
+        try:
+            await send(trial)
+            why = None if ack.durability == "replicas" else await self._unsynced(at)
+        except ResponseError as error:
+            why = f"it says: {error}"
+        if why is not None:
+            raise DurabilityUnsupported(f"this server cannot keep durability={ack.durability!r}: {why}")
+        with self.guard:
+            self.tried.add(ack.durability)
+
+    async def _unsynced(self, at: str) -> str | None:
+        info = await send(Call(self.redis, ("INFO",), dict, at=at))
+        try:
+            setting = await send(Call(self.redis, ("CONFIG GET", "appendfsync"), dict, at=at))
+        except ResponseError:
+            setting = {}
+        return unsynced(info, next((as_text(one) for one in setting.values()), None))
+
+    def proving(self, holder: Pass, ack: Ack) -> Call:
+        """A write that asks, for a pass that was handed what is recorded, whether that is acknowledged."""
+        keys, args = scripts.prove(self.namespace, holder)
+        return self.prove.call(keys, args, bool, ack=ack)
+
     def supplying(self, workflow: str, key: str, value: object) -> Call:
         """`supply` as a call; its answer is what is recorded now."""
         self._check_id(workflow)
@@ -131,8 +200,9 @@ class StoreCalls:
                 return back
             return self._decoded(workflow, key, stored)
 
-        keys, args = scripts.offer(self.namespace, workflow, key, encoding, self._ttl)
-        return self.offer.call(keys, args, answer, raw=self.raw)
+        ack = self.ack(workflow, key)
+        keys, args = scripts.offer(self.namespace, workflow, key, encoding, self._ttl, ack is not None)
+        return self.offer.call(keys, args, answer, raw=self.raw, ack=ack)
 
     def appending(self, workflow: str, value: object) -> Call:
         """`append` as a call; its answer is the `Entry`."""
@@ -142,8 +212,10 @@ class StoreCalls:
         def answer(key: Any) -> Entry[object]:
             return Entry(key if isinstance(key, str) else key.decode(), back)
 
-        keys, args = scripts.file_away(self.namespace, workflow, encoding, self._ttl, uuid4().hex)
-        return self.file_away.call(keys, args, answer)
+        ack = self.ack(workflow, "inbox")
+        nonce = uuid4().hex
+        keys, args = scripts.file_away(self.namespace, workflow, encoding, self._ttl, nonce, ack is not None)
+        return self.file_away.call(keys, args, answer, ack=ack)
 
     def discarding(self, workflow: str) -> Call:
         """`discard` as a call; its answer is how many records there were."""

@@ -4,6 +4,7 @@
 import durably
 from durably import *  # noqa: F403
 
+from durably_redis_sync.checking import check_server
 from durably_redis_sync.checkpointer import RedisCheckpointer
 from durably_redis_sync.durable import SplitDurable
 from durably_redis_sync.extending import Extend, extending
@@ -57,6 +58,7 @@ __all__ = [
     "Unsurvivable",
     "WiringError",
     "advance",
+    "check_server",
     "claimed",
     "extending",
     "from_sink",

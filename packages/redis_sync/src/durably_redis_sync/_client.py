@@ -10,8 +10,10 @@ from typing import Any, TypeVar
 from weakref import WeakKeyDictionary
 
 import redis.exceptions
+from durably.durability import Ack
 from durably.keys import tag_of
 from durably.lua import in_one
+from durably.signals import NotDurable
 from redis import Redis
 from redis.client import NEVER_DECODE
 from redis.crc import key_slot
@@ -42,6 +44,7 @@ __all__ = [
     "attempt_alone",
     "check_client",
     "check_slot",
+    "everywhere",
     "in_one_script",
     "is_cluster",
     "patiently",
@@ -128,9 +131,11 @@ class Script:
         answer: Callable[[Any], Any],
         *,
         raw: bool = False,
+        ack: Ack | None = None,
     ) -> Call:
         """A call of it, to be sent with others."""
-        return Call(self.client, ("EVALSHA", self.sha, len(keys), *keys, *args), answer, self.source, raw)
+        command = ("EVALSHA", self.sha, len(keys), *keys, *args)
+        return Call(self.client, command, answer, self.source, raw, ack=ack)
 
 
 @dataclass(frozen=True)
@@ -138,7 +143,7 @@ class Call:
     """One command, with what makes its answer of the reply, and the script's source if it runs one.
 
     `raw`: the reply is read as bytes, whatever the client decodes. `at`: the key whose node is meant, where the
-    command names none.
+    command names none. `ack`: what must have acknowledged its write before it is answered.
     """
 
     client: AnyRedis
@@ -147,6 +152,7 @@ class Call:
     source: str | None = None
     raw: bool = False
     at: str | None = None
+    ack: Ack | None = None
 
     def then(self, made: Callable[[Any], Any]) -> Call:
         """The same call, whose answer is made into another."""
@@ -162,7 +168,7 @@ class Call:
 
 def send(call: Call) -> Any:
     """The answer of one call. Raises what the server, the connection or the answer raises."""
-    reply = _gathering(call).say([call])[0]
+    reply = _gathering(call, call.ack is not None).say([call])[0]
     if isinstance(reply, Exception):
         raise reply
     return call.answer(reply)
@@ -175,9 +181,10 @@ def send_together(calls: Sequence[Call]) -> list[object]:
     What turns out to be no text, where text was expected, is read again as bytes.
     """
     answers: list[object] = [None] * len(calls)
+    acks = any(call.ack is not None for call in calls)
     parts: dict[int, tuple[Gathering[list[Call], list[Any]], list[int]]] = {}
     for n, call in enumerate(calls):
-        gathering = _gathering(call)
+        gathering = _gathering(call, acks)
         parts.setdefault(id(gathering), (gathering, []))[1].append(n)
     for gathering, mine in parts.values():
         for n, reply in zip(mine, gathering.say([calls[n] for n in mine]), strict=True):
@@ -188,10 +195,12 @@ def send_together(calls: Sequence[Call]) -> list[object]:
     return answers
 
 
-_gatherings: WeakKeyDictionary[AnyRedis, dict[str, Gathering[list[Call], list[Any]]]] = WeakKeyDictionary()
+_Gatherings = WeakKeyDictionary[AnyRedis, dict[str, Gathering[list[Call], list[Any]]]]
+_gatherings: tuple[_Gatherings, _Gatherings] = (WeakKeyDictionary(), WeakKeyDictionary())
+"""Those of calls that are answered at once, and of those that wait for acknowledgements: none waits for another's."""
 
 
-def _gathering(call: Call) -> Gathering[list[Call], list[Any]]:
+def _gathering(call: Call, acks: bool) -> Gathering[list[Call], list[Any]]:
     """Where `call` is sent together with others: per client, and per node of a cluster."""
     client, node = call.client, ""
     if isinstance(client, RedisCluster):
@@ -200,9 +209,9 @@ def _gathering(call: Call) -> Gathering[list[Call], list[Any]]:
             return str((node_of(client, call.key)).name)
 
         node = patiently(client, name)
-    nodes = _gatherings.get(client)
+    nodes = _gatherings[acks].get(client)
     if nodes is None:
-        nodes = _gatherings.setdefault(client, {})
+        nodes = _gatherings[acks].setdefault(client, {})
     found = nodes.get(node)
     if found is None:
         found = nodes.setdefault(node, Gathering(_flush))
@@ -261,7 +270,7 @@ def in_one_script(first: Call, second: Call) -> Call:
     def answer(reply: Any) -> tuple[Any, Any]:
         return first.answer(reply[0]), second.answer(reply[1])
 
-    return script.call([*keys, *other_keys], both, answer, raw=first.raw)
+    return script.call([*keys, *other_keys], both, answer, raw=first.raw, ack=first.ack)
 
 
 def _request(call: Call) -> tuple[list[str], list[str | int | float | bytes]]:
@@ -284,6 +293,8 @@ def _whole(call: Call) -> tuple[str | int | float | bytes, ...]:
 
 
 def _one(call: Call, command: tuple[str | int | float | bytes, ...], raw: bool) -> Any:
+    if call.ack is not None:
+        return _pipelined([replace(call, command=command, raw=raw)], raises=True)[0]
     sending: Any = call.client
     options: dict[str, Any] = {NEVER_DECODE: True} if raw else {}
     if call.at is not None and isinstance(call.client, RedisCluster):
@@ -296,7 +307,7 @@ def _caught(call: Call, command: tuple[str | int | float | bytes, ...]) -> Any:
         return _one(call, command, call.raw)
     except NoScriptError:
         return _caught(call, _whole(call))
-    except ResponseError as error:
+    except (ResponseError, NotDurable) as error:
         if is_cluster(call.client) and isinstance(error, UNSETTLED):
             raise
         return error
@@ -304,9 +315,15 @@ def _caught(call: Call, command: tuple[str | int | float | bytes, ...]) -> Any:
         return _one(call, command, True)
 
 
-def _pipelined(calls: Sequence[Call]) -> list[Any]:
+def _pipelined(calls: Sequence[Call], *, raises: bool = False) -> list[Any]:
+    """The replies of calls on one connection; one whose write was not acknowledged as asked has that for its reply."""
     client = calls[0].client
-    commands = [(call.command, {NEVER_DECODE: True} if call.raw else {}) for call in calls]
+    asked = list(dict.fromkeys(call.ack for call in calls if call.ack is not None))
+    commands: list[tuple[tuple[Any, ...], dict[str, Any]]] = [
+        (call.command, {NEVER_DECODE: True} if call.raw else {}) for call in calls
+    ]
+    commands += [(ack.command, {}) for ack in asked]
+    replies: list[Any]
     if isinstance(client, RedisCluster):
         try:
             replies = on_one_node(client, calls[0].key, commands)
@@ -315,13 +332,39 @@ def _pipelined(calls: Sequence[Call]) -> list[Any]:
             raise
         if any(isinstance(reply, ELSEWHERE) for reply in replies):
             relearn(client, calls[0].key)
-        return replies
-    with client.pipeline(transaction=False) as pipe:
-        sending: Any = pipe
-        for words, options in commands:
-            sending.execute_command(*words, **options)
-        found: list[Any] = pipe.execute(raise_on_error=False)
-        return found
+    else:
+        with client.pipeline(transaction=False) as pipe:
+            sending: Any = pipe
+            for words, options in commands:
+                sending.execute_command(*words, **options)
+            replies = pipe.execute(raise_on_error=False)
+    said = dict(zip(asked, replies[len(calls) :], strict=True))
+    return [_acknowledged(call, reply, said, raises) for call, reply in zip(calls, replies, strict=False)]
+
+
+def _acknowledged(call: Call, reply: Any, said: dict[Ack, Any], raises: bool) -> Any:
+    if call.ack is not None and not isinstance(reply, Exception):
+        reply = call.ack.missing(said[call.ack]) or reply
+    if raises and isinstance(reply, Exception):
+        raise reply
+    return reply
+
+
+def everywhere(client: AnyRedis, *words: str) -> dict[str, Any]:
+    """The reply of each server to a command without keys: by name of the masters of a cluster, by `""` of a single one."""
+    asked: Any = client
+    if not isinstance(client, RedisCluster):
+        return {"": patiently(client, lambda: asked.execute_command(*words))}
+    patiently(client, lambda: prepared(client))
+    replies: dict[str, Any] = {}
+    for node in asked.get_primaries():
+
+        def ask(node: Any = node) -> Any:
+            return asked.execute_command(*words, target_nodes=[node])
+
+        said = patiently(client, ask)
+        replies[node.name] = said[node.name] if isinstance(said, dict) and node.name in said else said
+    return replies
 
 
 def register(client: AnyRedis, source: str) -> Script:

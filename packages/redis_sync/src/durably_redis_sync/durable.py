@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from typing import Generic, TypeVar
 
 from durably.keys import check_id
+from durably.signals import NotDurable
 from durably.values import Entry
 
 from durably_redis_sync.interfaces import Checkpointer, Scheduler
@@ -27,13 +28,21 @@ class SplitDurable(Generic[Effect]):
 
     def arrive(self, workflow: str, key: str, value: object) -> object:
         """Supply `value` under `key` and ask for a pass; returns what is recorded now."""
-        stands = self.checkpointer.supply(workflow, key, value)
+        try:
+            stands = self.checkpointer.supply(workflow, key, value)
+        except NotDurable:  # it stands, and is worked on, whether or not it lasts
+            self.scheduler.make_ready(workflow)
+            raise
         self.scheduler.make_ready(workflow)
         return stands
 
     def deliver(self, workflow: str, value: object) -> Entry[object]:
         """Append a message and ask for a pass."""
-        entry = self.checkpointer.append(workflow, value)
+        try:
+            entry = self.checkpointer.append(workflow, value)
+        except NotDurable:
+            self.scheduler.make_ready(workflow)
+            raise
         self.scheduler.make_ready(workflow)
         return entry
 

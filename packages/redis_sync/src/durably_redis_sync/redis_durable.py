@@ -44,12 +44,14 @@ class RedisDurable:
     def arrive(self, workflow: str, key: str, value: object) -> object:
         """Supply `value` under `key` and ask for a pass, in one step; returns what is recorded now."""
         supply = self.checkpointer.supplying(workflow, key, value)
+        self.checkpointer.prepare()
         stands, _ = send(in_one_script(supply, self.scheduler.ringing(workflow)))
         return stands
 
     def deliver(self, workflow: str, value: object) -> Entry[object]:
         """Append a message and ask for a pass, in one step."""
         append = self.checkpointer.appending(workflow, value)
+        self.checkpointer.prepare()
         filed: tuple[Entry[object], object] = send(in_one_script(append, self.scheduler.ringing(workflow)))
         return filed[0]
 

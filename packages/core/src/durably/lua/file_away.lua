@@ -3,6 +3,7 @@
 -- answer is kept under the call's nonce for a while.
 -- KEYS[1] the records' hash  KEYS[2] the claim's hash  KEYS[3] the answer to this call
 -- ARGV[1] encoding  ARGV[2] ttl, ms  ARGV[3] how long the answer is kept, ms
+-- ARGV[4] '1': an acknowledgement follows (see write.lua)
 -- returns the message's key
 -- errors  none of its own
 -- @include now
@@ -10,7 +11,10 @@
 local records, pass, said = KEYS[1], KEYS[2], KEYS[3]
 local encoding, ttl, remembered = ARGV[1], tonumber(ARGV[2]), ARGV[3]
 local earlier = redis.call('GET', said)
-if earlier then return earlier end
+if earlier then
+  if ARGV[4] == '1' then redis.call('PEXPIRE', said, remembered) end
+  return earlier
+end
 local position = redis.call('HLEN', records)
 local n = position
 local key = 'inbox:' .. string.format('%020d', n)

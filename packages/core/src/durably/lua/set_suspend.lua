@@ -11,8 +11,8 @@
 -- @include near
 local score = redis.call('ZSCORE', KEYS[1], ARGV[1])
 if not score or tonumber(score) ~= tonumber(ARGV[2]) then return 0 end
+redis.call('HDEL', KEYS[2], 'w:' .. ARGV[1]) -- first: out of memory, a script may only go on after a write that needs none
 redis.call('ZADD', KEYS[1], ARGV[3], ARGV[1])
-redis.call('HDEL', KEYS[2], 'w:' .. ARGV[1])
 local left = left_until(ARGV[3])
 if left == 1 or (ARGV[4] == '1' and is_next(KEYS[1], ARGV[1], left)) then ring_bell(KEYS[3]) end
 return left
