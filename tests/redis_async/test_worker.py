@@ -488,24 +488,31 @@ async def test_a_wakeup_cancelled_before_its_pass_began_runs_nothing(redis: Redi
 
 async def test_a_worker_runs_nothing_that_was_cancelled_in_a_long_queue(redis: Redis, namespace: str) -> None:
     ended: list[str] = []
+    gates: dict[str, Any] = {}
 
     async def body(run: Run) -> None:
+        if run.workflow == "first":
+            gates["began"].set()
+            await wait(gates["go"], 5)
         ended.append(run.workflow)
 
     stores: list[Any] = [RedisCheckpointer(redis, namespace), MemoryCheckpointer()]
     for n, store in enumerate(stores):
         queue = RedisStreamScheduler(redis, f"{namespace}{n}", scan=1)
         durable: SplitDurable[Any] = SplitDurable(store, queue)
-        await queue.prepare()
-        for m in range(30):
-            await queue.make_ready("gone" if m % 3 else f"w{m}")
-        await queue.cancel("gone")
+        gates["began"], gates["go"] = Event(), Event()
         del ended[:]
-        async with Working(durable, body, limit=4):
-            await finished(ended, 10)
-            await queue.make_ready("gone")
+        async with Working(durable, body, limit=1):
+            await queue.make_ready("first")
+            assert await wait(gates["began"], 5)
+            for m in range(30):
+                await queue.make_ready("gone" if m % 3 else f"w{m}")
+            await queue.cancel("gone")
+            gates["go"].set()
             await finished(ended, 11)
-        assert sorted(ended) == sorted([*(f"w{m}" for m in range(0, 30, 3)), "gone"])
+            await queue.make_ready("gone")
+            await finished(ended, 12)
+        assert sorted(ended) == sorted([*(f"w{m}" for m in range(0, 30, 3)), "first", "gone"])
         pending: Any = await redis.xpending(queue.ready_key, queue.group)
         assert pending["pending"] == 0
 

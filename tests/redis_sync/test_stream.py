@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 from durably.embedded import EmbeddedServer
 from durably.queue_scripts import read_entries
-from durably_redis_sync import Delivery, RedisStreamScheduler, now_utc
+from durably_redis_sync import Delivery, RedisStreamScheduler
 from durably_redis_sync._client import send
 from redis.exceptions import ResponseError
 from support import ms
@@ -161,18 +161,20 @@ def test_housekeeping_deletes_what_is_cancelled_before_anybody_reads_it(redis: R
     assert sorted(set(seen(queue))) == ["w0", "w1", "w3"]
 
 
-def test_a_mark_outlives_what_housekeeping_cannot_tell_yet(redis: Redis, namespace: str) -> None:
+def test_a_mark_that_is_put_there_during_a_sweep_outlives_it(redis: Redis, namespace: str) -> None:
     queue = RedisStreamScheduler(redis, namespace, scan=2)
     queue.prepare()
     backlog(redis, queue, 6, 3)
-    taken = queue.take_now(6)
+    queue.cancel("w0")
+    keys = [queue.ready_key, queue.marks_key]
+    last, upto, deleted = queue.sweeper(keys, ["", "", 2])
+    assert deleted == 1
     queue.cancel("w1")
-    assert queue.trim() == 2 and marks(redis, queue) == {"w1"}
-    for one in taken:
-        queue.wake_at(one, now_utc() - ms(1))
-    assert sorted(queue.wake_due()) == ["w0", "w2"]
-    queue.trim()
-    assert not marks(redis, queue)
+    while last:
+        last, upto, deleted = queue.sweeper(keys, [last, upto, 2])
+    assert queue.unmarker(keys, [upto, "0", 10]) == "0"
+    assert marks(redis, queue) == {"w1"}, "its first entry was passed before"
+    assert seen(queue) == ["w2"] * 2
 
 
 def test_cancel_leaves_its_mark_though_no_memory_is_left(own_server: EmbeddedServer) -> None:

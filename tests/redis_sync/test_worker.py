@@ -488,24 +488,31 @@ def test_a_wakeup_cancelled_before_its_pass_began_runs_nothing(redis: Redis, nam
 
 def test_a_worker_runs_nothing_that_was_cancelled_in_a_long_queue(redis: Redis, namespace: str) -> None:
     ended: list[str] = []
+    gates: dict[str, Any] = {}
 
     def body(run: Run) -> None:
+        if run.workflow == "first":
+            gates["began"].set()
+            wait(gates["go"], 5)
         ended.append(run.workflow)
 
     stores: list[Any] = [RedisCheckpointer(redis, namespace), MemoryCheckpointer()]
     for n, store in enumerate(stores):
         queue = RedisStreamScheduler(redis, f"{namespace}{n}", scan=1)
         durable: SplitDurable[Any] = SplitDurable(store, queue)
-        queue.prepare()
-        for m in range(30):
-            queue.make_ready("gone" if m % 3 else f"w{m}")
-        queue.cancel("gone")
+        gates["began"], gates["go"] = Event(), Event()
         del ended[:]
-        with Working(durable, body, limit=4):
-            finished(ended, 10)
-            queue.make_ready("gone")
+        with Working(durable, body, limit=1):
+            queue.make_ready("first")
+            assert wait(gates["began"], 5)
+            for m in range(30):
+                queue.make_ready("gone" if m % 3 else f"w{m}")
+            queue.cancel("gone")
+            gates["go"].set()
             finished(ended, 11)
-        assert sorted(ended) == sorted([*(f"w{m}" for m in range(0, 30, 3)), "gone"])
+            queue.make_ready("gone")
+            finished(ended, 12)
+        assert sorted(ended) == sorted([*(f"w{m}" for m in range(0, 30, 3)), "first", "gone"])
         pending: Any = redis.xpending(queue.ready_key, queue.group)
         assert pending["pending"] == 0
 

@@ -1,4 +1,5 @@
--- Deletes the entries that cancellations' marks hold back, one page of the stream per call.
+-- Deletes the entries that cancellations' marks hold back, one page of the stream per call. The first call lets the
+-- stream's ids go on by one, so that a mark that is put there later is not before the last id to look at.
 -- KEYS[1] ready stream  KEYS[2] marks
 -- ARGV[1] the last id of the page before; '' for the first page  ARGV[2] the last id to look at; '' for the last there is
 -- ARGV[3] how many entries are a page
@@ -6,6 +7,7 @@
 --         empty when there is no mark
 -- errors  none of its own
 -- @include ids
+-- @include after
 -- @include marks
 -- @include names
 local stream, upto = KEYS[1], ARGV[2]
@@ -16,6 +18,8 @@ if upto == '' then
   for i = 1, #info, 2 do
     if info[i] == 'last-generated-id' then upto = info[i + 1] end
   end
+  local following = after(upto)
+  if not redis.pcall('XSETID', stream, following).err then upto = following end
 end
 local from = ARGV[1] == '' and '-' or '(' .. ARGV[1]
 local page = redis.call('XRANGE', stream, from, upto, 'COUNT', ARGV[3])
