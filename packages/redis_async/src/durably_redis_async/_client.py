@@ -7,7 +7,7 @@ import hashlib
 import time
 from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import dataclass, replace
-from typing import Any, TypeVar
+from typing import Any, TypeGuard, TypeVar
 from weakref import WeakKeyDictionary
 
 import redis.exceptions
@@ -95,7 +95,7 @@ async def patiently(client: AnyRedis, call: Callable[[], Awaitable[T]]) -> T:
     before = 0 if task is None else task.cancelling()
     while True:
         try:
-            if isinstance(client, RedisCluster):
+            if is_cluster(client):
                 await prepared(client)
             result = await call()
             if task is not None and task.cancelling() > before:
@@ -212,7 +212,7 @@ _gatherings: tuple[_Gatherings, _Gatherings] = (WeakKeyDictionary(), WeakKeyDict
 async def _gathering(call: Call, acks: bool) -> Gathering[list[Call], list[Any]]:
     """Where `call` is sent together with others: per client, and per node of a cluster."""
     client, node = call.client, ""
-    if isinstance(client, RedisCluster):
+    if is_cluster(client):
 
         async def name(client: RedisCluster = client) -> str:
             return str((await node_of(client, call.key)).name)
@@ -306,7 +306,7 @@ async def _one(call: Call, command: tuple[str | int | float | bytes, ...], raw: 
         return (await _pipelined([replace(call, command=command, raw=raw)], raises=True))[0]
     sending: Any = call.client
     options: dict[str, Any] = {NEVER_DECODE: True} if raw else {}
-    if call.at is not None and isinstance(call.client, RedisCluster):
+    if call.at is not None and is_cluster(call.client):
         options["target_nodes"] = await node_of(call.client, call.at)
     return await sending.execute_command(*command, **options)
 
@@ -333,7 +333,7 @@ async def _pipelined(calls: Sequence[Call], *, raises: bool = False) -> list[Any
     ]
     commands += [(ack.command, {}) for ack in asked]
     replies: list[Any]
-    if isinstance(client, RedisCluster):
+    if is_cluster(client):
         try:
             replies = await on_one_node(client, calls[0].key, commands)
         except (RedisConnectionError, RedisTimeoutError):
@@ -362,7 +362,7 @@ def _acknowledged(call: Call, reply: Any, said: dict[Ack, Any], raises: bool) ->
 async def everywhere(client: AnyRedis, *words: str) -> dict[str, Any]:
     """The reply of each server to a command without keys: by name of the masters of a cluster, by `""` of a single one."""
     asked: Any = client
-    if not isinstance(client, RedisCluster):
+    if not is_cluster(client):
         return {"": await patiently(client, lambda: asked.execute_command(*words))}
     await patiently(client, lambda: prepared(client))
     replies: dict[str, Any] = {}
@@ -381,9 +381,17 @@ def register(client: AnyRedis, source: str) -> Script:
     return Script(client, source)
 
 
-def is_cluster(client: AnyRedis) -> bool:
+def is_cluster(client: AnyRedis) -> TypeGuard[RedisCluster]:
     """Whether `client` speaks to a cluster, where each key has its node."""
-    return isinstance(client, RedisCluster)
+    kind = type(client)
+    known = _clusters.get(kind)
+    if known is None:
+        known = _clusters[kind] = issubclass(kind, RedisCluster)
+    return known
+
+
+_clusters: dict[type, bool] = {}
+"""Asked once per class: redis-py's classes are protocols, which makes the question a slow one."""
 
 
 def _options(client: AnyRedis) -> dict[str, Any]:
