@@ -120,6 +120,10 @@ class Writers:
             client.close()
 
 
+class NotTraced(Exception):
+    """This machine does not let one process watch another."""
+
+
 class Watched:
     """What of a server's append-only file was synced, as strace saw it: a power cut may lose all the rest."""
 
@@ -136,7 +140,7 @@ class Watched:
             for one in Path(f"/proc/{pid}/task").glob("*/status")
         ):
             if time.monotonic() > end or self._process.poll() is not None:
-                raise RuntimeError("strace does not attach to the server")
+                raise NotTraced("strace may not attach to the server")
             time.sleep(0.01)
 
     def _files(self) -> list[Path]:
@@ -255,7 +259,10 @@ def cell(server: str, accident: Accident, level: Durability, count: int) -> tupl
     with tempfile.TemporaryDirectory(prefix="durably-loss-") as name:
         folder = Path(name)
         with replicated.start(server, folder, fsync=accident.fsync, options=accident.options) as both:
-            watched = None if accident.needs is None else Watched(both.master.pid, folder / "master")
+            try:
+                watched = None if accident.needs is None else Watched(both.master.pid, folder / "master")
+            except NotTraced as error:
+                return f"not run: {error}", True
             writers = Writers(both.url, level)
             try:
                 writers.start()
