@@ -239,16 +239,21 @@ def failed_over_late(both: Replicated, writers: Writers, count: int, watched: Wa
 
 BARE = ("--appendonly", "no")
 ACCIDENTS = (
-    Accident("the process is killed and restarted, `appendfsync always`", killed, ("disk",)),
-    Accident("the same, `everysec`", killed, ("disk",), "everysec"),
-    Accident("the same, `no`", killed, ("disk",), "no"),
-    Accident("the same, without an append-only file", killed, (), options=BARE),
-    Accident("the power is cut, `appendfsync always`", power_cut, ("disk",), needs="strace"),
-    Accident("the same, `everysec`", power_cut, ("disk",), "everysec", needs="strace"),
-    Accident("the same, `no`", power_cut, ("disk",), "no", needs="strace"),
+    Accident("killed and restarted, `appendfsync always`", killed, ("disk",)),
+    Accident("killed and restarted, `appendfsync everysec`", killed, ("disk",), "everysec"),
+    Accident("killed and restarted, `appendfsync no`", killed, ("disk",), "no"),
+    Accident("killed and restarted, without an append-only file", killed, (), options=BARE),
+    Accident("power cut, `appendfsync always`", power_cut, ("disk",), needs="strace"),
+    Accident("power cut, `appendfsync everysec`", power_cut, ("disk",), "everysec", needs="strace"),
+    Accident("power cut, `appendfsync no`", power_cut, ("disk",), "no", needs="strace"),
     Accident("failover to a replica that keeps up", failed_over, ("replicas",)),
     Accident("failover to a replica that had hung", failed_over_late, ("replicas",)),
-    Accident("the same, nothing on any disk", failed_over_late, ("replicas",), options=BARE),
+    Accident(
+        "failover to a replica that had hung, without append-only files",
+        failed_over_late,
+        ("replicas",),
+        options=BARE,
+    ),
 )
 
 

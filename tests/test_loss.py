@@ -30,5 +30,5 @@ def test_a_power_cut_loses_what_was_not_synced() -> None:
     if text.startswith("not run"):
         pytest.skip(text)
     assert int(text.split()[0]) > 0, text
-    text, _ = loss.cell(SERVER, accident("power is cut"), "memory", 300)
+    text, _ = loss.cell(SERVER, accident("power cut"), "memory", 300)
     assert text.startswith("0 of "), text
