@@ -236,9 +236,12 @@ async def test_one_look_per_pass_covers_all_that_it_was_handed(
     replicated: Replicated, master: Redis, namespace: str
 ) -> None:
     store = on_replicas(master, namespace, acknowledged_within=PATIENT)
-    await store.transact(await claimed(store, "other"), "t", EFFECT)  # the server knows it from here on
     await store.supply("w", "go", 1)
     await store.append("w", "hi")
+    other = await claimed(store, "other")  # the server knows the scripts from here on
+    await store.transact(other, "t", EFFECT)
+    await store.record(other, "a", 1)
+    await store.confirm(other, "a")
 
     async def body(run: Run) -> int:
         async def effect() -> int:

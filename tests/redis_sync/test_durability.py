@@ -237,9 +237,12 @@ def test_one_look_per_pass_covers_all_that_it_was_handed(
     replicated: Replicated, master: Redis, namespace: str
 ) -> None:
     store = on_replicas(master, namespace, acknowledged_within=PATIENT)
-    store.transact(claimed(store, "other"), "t", EFFECT)  # the server knows it from here on
     store.supply("w", "go", 1)
     store.append("w", "hi")
+    other = claimed(store, "other")  # the server knows the scripts from here on
+    store.transact(other, "t", EFFECT)
+    store.record(other, "a", 1)
+    store.confirm(other, "a")
 
     def body(run: Run) -> int:
         def effect() -> int:
