@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import hashlib
 import time
 from collections.abc import Awaitable, Callable, Sequence
@@ -14,8 +15,8 @@ import redis.exceptions
 from durably.lua import in_one
 from redis.asyncio import Redis
 from redis.client import NEVER_DECODE
+from redis.exceptions import AuthenticationError, MasterDownError, NoScriptError, ReadOnlyError, ResponseError
 from redis.exceptions import ConnectionError as RedisConnectionError
-from redis.exceptions import NoScriptError, ResponseError
 from redis.exceptions import TimeoutError as RedisTimeoutError
 
 from durably_redis_async._concurrency import Gathering
@@ -45,6 +46,16 @@ _QUEUE = 60.0
 _PATIENCE = 3.0
 """How long a call goes on being sent again over lost connections, in seconds: every call here may be repeated."""
 
+_FAILOVER = 30.0
+"""The same where the client asks sentinels for its master: a failover with their usual settings takes that long."""
+
+_CHANGING = (
+    "READONLY You can't write against a read only replica",
+    "MASTERDOWN Link with MASTER is down",
+    "NOREPLICAS Not enough good replicas to write",
+)
+"""What a server says while another takes its place. Redis 6.2 says it in the middle of a script's own error."""
+
 _FULL: type[Exception] | None = getattr(redis.exceptions, "MaxConnectionsError", None)
 
 
@@ -54,12 +65,28 @@ def _is_full(error: Exception) -> bool:
     return "Too many connections" in str(error)
 
 
-async def patiently(call: Callable[[], Awaitable[T]]) -> T:
-    """`call()`, sent again for a while when its connection is lost, whatever the client's own settings are.
+def _passes(error: Exception) -> bool:
+    """Whether a refusal or a lost connection is of the kind that a while ends."""
+    if isinstance(error, ResponseError):
+        changing = isinstance(error, (ReadOnlyError, MasterDownError))
+        return changing or any(text in str(error) for text in _CHANGING)
+    return not isinstance(error, AuthenticationError)
+
+
+async def _forget_server(client: Redis) -> None:
+    """Close the idle connections: the next ones go to whoever is the master by then."""
+    with contextlib.suppress(RedisConnectionError, RedisTimeoutError, OSError):
+        await client.connection_pool.disconnect(inuse_connections=False)
+
+
+async def patiently(call: Callable[[], Awaitable[T]], client: Redis) -> T:
+    """`call()` of `client`, sent again for a while when its connection is lost or its server is no master (any more),
+    whatever the client's own settings are.
 
     Where the client's pool has no connection free, it waits its turn. A cancellation that the client takes for a lost
     connection is a cancellation.
     """
+    patience = _FAILOVER if hasattr(client.connection_pool, "sentinel_manager") else _PATIENCE
     began = time.monotonic()
     pause = 0.001
     task = asyncio.current_task()
@@ -70,12 +97,16 @@ async def patiently(call: Callable[[], Awaitable[T]]) -> T:
             if task is not None and task.cancelling() > before:
                 raise asyncio.CancelledError
             return result
-        except (RedisConnectionError, RedisTimeoutError) as error:
+        except (RedisConnectionError, RedisTimeoutError, ResponseError) as error:
+            if isinstance(error, ResponseError) and not _passes(error):
+                raise
             if task is not None and task.cancelling() > before:
                 raise asyncio.CancelledError from error
             full = isinstance(error, RedisConnectionError) and _is_full(error)
-            if time.monotonic() - began > (_QUEUE if full else _PATIENCE):
+            if not _passes(error) or time.monotonic() - began > (_QUEUE if full else patience):
                 raise
+            if isinstance(error, ResponseError):
+                await _forget_server(client)
         await asyncio.sleep(pause)
         pause = min(pause * 2, 0.02 if full else 0.5)
 
@@ -97,7 +128,7 @@ class Script:
             except NoScriptError:
                 return await self.client.eval(self.source, len(keys), *keys, *args)
 
-        return await patiently(by_digest)
+        return await patiently(by_digest, self.client)
 
     def call(
         self,
@@ -179,7 +210,14 @@ async def _flush(groups: list[list[Call]]) -> list[list[Any]]:
                 found[n] = await _one_by_one(group)
         return found
 
-    return await patiently(attempt)
+    async def standing() -> list[list[Any]]:
+        found = await attempt()
+        for reply in (one for group in found for one in group):
+            if isinstance(reply, ResponseError) and _passes(reply):
+                raise reply
+        return found
+
+    return await patiently(standing, groups[0][0].client)
 
 
 async def _one_by_one(group: list[Call]) -> list[Any]:
@@ -207,10 +245,28 @@ def _request(call: Call) -> tuple[list[str], list[str | int | float | bytes]]:
 
 def same_database(one: Redis, other: Redis) -> bool:
     """Whether two clients speak to one database of one server, as far as their settings tell."""
-    names = ("host", "port", "path", "db")
-    return one is other or [_options(one).get(name) for name in names] == [
-        _options(other).get(name) for name in names
+    if one is other:
+        return True
+    names = ("host", "port", "path")
+    settings = [
+        (*(_options(client).get(name) for name in names), str(_options(client).get("db") or 0))
+        for client in (one, other)
     ]
+    return settings[0] == settings[1] and _same_master(one.connection_pool, other.connection_pool)
+
+
+def _same_master(one: Any, other: Any) -> bool:
+    """Whether two pools ask at least one sentinel in common for a master of one name, or neither asks any."""
+    asked = [_sentinels(pool) for pool in (one, other)]
+    if not asked[0] and not asked[1]:
+        return True
+    return bool(asked[0] & asked[1]) and one.service_name == other.service_name
+
+
+def _sentinels(pool: Any) -> set[tuple[Any, Any]]:
+    manager = getattr(pool, "sentinel_manager", None)
+    options = [] if manager is None else [_options(sentinel) for sentinel in manager.sentinels]
+    return {(one.get("host"), one.get("port")) for one in options}
 
 
 def _whole(call: Call) -> tuple[str | int | float | bytes, ...]:
@@ -253,7 +309,8 @@ def _options(client: Redis) -> dict[str, Any]:
 
 
 def check_client(client: Redis, *, text: bool = True) -> Redis:
-    """Return `client`, or raise: `TypeError` for a client of another kind, `ValueError` for one that reads bytes.
+    """Return `client`, or raise: `TypeError` for a client of another kind, `ValueError` for one that reads bytes or
+    asks sentinels for replicas.
 
     `text`: whether text is to be read.
     """
@@ -263,6 +320,8 @@ def check_client(client: Redis, *, text: bool = True) -> Redis:
         )
     if text and not _options(client).get("decode_responses"):
         raise ValueError("build the client with decode_responses=True: these stores read text")
+    if not getattr(client.connection_pool, "is_master", True):
+        raise ValueError("ask the sentinels for the master (master_for): a replica takes no writes")
     return client
 
 

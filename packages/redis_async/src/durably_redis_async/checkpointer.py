@@ -190,7 +190,7 @@ class RedisCheckpointer(StoreCalls):
         check_id(workflow)
         check_key(key)
         where = self.pass_key(workflow)
-        return bool(await patiently(lambda: self.redis.hdel(where, f"torn:{key}")))
+        return bool(await patiently(lambda: self.redis.hdel(where, f"torn:{key}"), self.redis))
 
     async def supply(self, workflow: str, key: str, value: object) -> object:
         """Record a value that the workflow waits for at `key`; returns what is recorded now: the first one stands."""

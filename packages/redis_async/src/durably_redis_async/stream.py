@@ -110,7 +110,8 @@ class RedisStreamScheduler:
         """Create the consumer group, from the stream's beginning: what was queued before counts. Repeatable."""
         try:
             await patiently(
-                lambda: self.redis.xgroup_create(self.ready_key, self.group, id="0", mkstream=True)
+                lambda: self.redis.xgroup_create(self.ready_key, self.group, id="0", mkstream=True),
+                self.redis,
             )
         except ResponseError as error:
             if "BUSYGROUP" not in str(error):
@@ -119,7 +120,7 @@ class RedisStreamScheduler:
     async def make_ready(self, workflow: str) -> None:
         """Ask for a pass."""
         check_id(workflow)
-        await patiently(lambda: self.redis.xadd(self.ready_key, {"workflow": workflow}))
+        await patiently(lambda: self.redis.xadd(self.ready_key, {"workflow": workflow}), self.redis)
 
     def ringing(self, workflow: str) -> Call:
         """`make_ready` as a call, to be sent with others or in one script with them."""
@@ -173,7 +174,7 @@ class RedisStreamScheduler:
             )
 
         try:
-            reply = await patiently(read)
+            reply = await patiently(read, self.redis)
         except ResponseError as error:
             if "NOGROUP" not in str(error) and "UNBLOCKED" not in str(error):
                 raise
@@ -257,10 +258,10 @@ class RedisStreamScheduler:
             def page(since: str = start) -> Any:
                 return self.redis.xrange(self.ready_key, min=since, max=last, count=self.scan)
 
-            entries = await patiently(page)
+            entries = await patiently(page, self.redis)
             ids = [receipt for receipt, fields in entries if fields and fields.get("workflow") == workflow]
             if ids:
-                await patiently(lambda doomed=ids: self.redis.xdel(self.ready_key, *doomed))  # type: ignore[misc]
+                await patiently(lambda doomed=ids: self.redis.xdel(self.ready_key, *doomed), self.redis)  # type: ignore[misc]
             if len(entries) < self.scan:
                 break
             start = f"({entries[-1][0]}"

@@ -13,8 +13,8 @@ import redis.exceptions
 from durably.lua import in_one
 from redis import Redis
 from redis.client import NEVER_DECODE
+from redis.exceptions import AuthenticationError, MasterDownError, NoScriptError, ReadOnlyError, ResponseError
 from redis.exceptions import ConnectionError as RedisConnectionError
-from redis.exceptions import NoScriptError, ResponseError
 from redis.exceptions import TimeoutError as RedisTimeoutError
 
 from durably_redis_sync._concurrency import Gathering
@@ -44,6 +44,16 @@ _QUEUE = 60.0
 _PATIENCE = 3.0
 """How long a call goes on being sent again over lost connections, in seconds: every call here may be repeated."""
 
+_FAILOVER = 30.0
+"""The same where the client asks sentinels for its master: a failover with their usual settings takes that long."""
+
+_CHANGING = (
+    "READONLY You can't write against a read only replica",
+    "MASTERDOWN Link with MASTER is down",
+    "NOREPLICAS Not enough good replicas to write",
+)
+"""What a server says while another takes its place. Redis 6.2 says it in the middle of a script's own error."""
+
 _FULL: type[Exception] | None = getattr(redis.exceptions, "MaxConnectionsError", None)
 
 
@@ -53,20 +63,41 @@ def _is_full(error: Exception) -> bool:
     return "Too many connections" in str(error)
 
 
-def patiently(call: Callable[[], T]) -> T:
-    """`call()`, sent again for a while when its connection is lost, whatever the client's own settings are.
+def _passes(error: Exception) -> bool:
+    """Whether a refusal or a lost connection is of the kind that a while ends."""
+    if isinstance(error, ResponseError):
+        changing = isinstance(error, (ReadOnlyError, MasterDownError))
+        return changing or any(text in str(error) for text in _CHANGING)
+    return not isinstance(error, AuthenticationError)
+
+
+def _forget_server(client: Redis) -> None:
+    """Close the idle connections: the next ones go to whoever is the master by then."""
+    pool: Any = client.connection_pool
+    try:
+        pool.disconnect(inuse_connections=False)
+    except TypeError:  # a BlockingConnectionPool of an older redis-py: all, or none
+        pool.disconnect()
+
+
+def patiently(call: Callable[[], T], client: Redis) -> T:
+    """`call()` of `client`, sent again for a while when its connection is lost or its server is no master (any more),
+    whatever the client's own settings are.
 
     Where the client's pool has no connection free, it waits its turn.
     """
+    patience = _FAILOVER if hasattr(client.connection_pool, "sentinel_manager") else _PATIENCE
     began = time.monotonic()
     pause = 0.001
     while True:
         try:
             return call()
-        except (RedisConnectionError, RedisTimeoutError) as error:
+        except (RedisConnectionError, RedisTimeoutError, ResponseError) as error:
             full = isinstance(error, RedisConnectionError) and _is_full(error)
-            if time.monotonic() - began > (_QUEUE if full else _PATIENCE):
+            if not _passes(error) or time.monotonic() - began > (_QUEUE if full else patience):
                 raise
+            if isinstance(error, ResponseError):
+                _forget_server(client)
         time.sleep(pause)
         pause = min(pause * 2, 0.02 if full else 0.5)
 
@@ -89,7 +120,7 @@ class Script:
             except NoScriptError:
                 return client.eval(self.source, len(keys), *keys, *args)
 
-        return patiently(by_digest)
+        return patiently(by_digest, self.client)
 
     def call(
         self,
@@ -171,7 +202,14 @@ def _flush(groups: list[list[Call]]) -> list[list[Any]]:
                 found[n] = _one_by_one(group)
         return found
 
-    return patiently(attempt)
+    def standing() -> list[list[Any]]:
+        found = attempt()
+        for reply in (one for group in found for one in group):
+            if isinstance(reply, ResponseError) and _passes(reply):
+                raise reply
+        return found
+
+    return patiently(standing, groups[0][0].client)
 
 
 def _one_by_one(group: list[Call]) -> list[Any]:
@@ -199,10 +237,28 @@ def _request(call: Call) -> tuple[list[str], list[str | int | float | bytes]]:
 
 def same_database(one: Redis, other: Redis) -> bool:
     """Whether two clients speak to one database of one server, as far as their settings tell."""
-    names = ("host", "port", "path", "db")
-    return one is other or [_options(one).get(name) for name in names] == [
-        _options(other).get(name) for name in names
+    if one is other:
+        return True
+    names = ("host", "port", "path")
+    settings = [
+        (*(_options(client).get(name) for name in names), str(_options(client).get("db") or 0))
+        for client in (one, other)
     ]
+    return settings[0] == settings[1] and _same_master(one.connection_pool, other.connection_pool)
+
+
+def _same_master(one: Any, other: Any) -> bool:
+    """Whether two pools ask at least one sentinel in common for a master of one name, or neither asks any."""
+    asked = [_sentinels(pool) for pool in (one, other)]
+    if not asked[0] and not asked[1]:
+        return True
+    return bool(asked[0] & asked[1]) and one.service_name == other.service_name
+
+
+def _sentinels(pool: Any) -> set[tuple[Any, Any]]:
+    manager = getattr(pool, "sentinel_manager", None)
+    options = [] if manager is None else [_options(sentinel) for sentinel in manager.sentinels]
+    return {(one.get("host"), one.get("port")) for one in options}
 
 
 def _whole(call: Call) -> tuple[str | int | float | bytes, ...]:
@@ -245,7 +301,8 @@ def _options(client: Redis) -> dict[str, Any]:
 
 
 def check_client(client: Redis, *, text: bool = True) -> Redis:
-    """Return `client`, or raise: `TypeError` for a client of another kind, `ValueError` for one that reads bytes.
+    """Return `client`, or raise: `TypeError` for a client of another kind, `ValueError` for one that reads bytes or
+    asks sentinels for replicas.
 
     `text`: whether text is to be read.
     """
@@ -255,6 +312,8 @@ def check_client(client: Redis, *, text: bool = True) -> Redis:
         )
     if text and not _options(client).get("decode_responses"):
         raise ValueError("build the client with decode_responses=True: these stores read text")
+    if not getattr(client.connection_pool, "is_master", True):
+        raise ValueError("ask the sentinels for the master (master_for): a replica takes no writes")
     return client
 
 

@@ -191,7 +191,7 @@ class RedisCheckpointer(StoreCalls):
         check_id(workflow)
         check_key(key)
         where = self.pass_key(workflow)
-        return bool(patiently(lambda: self.redis.hdel(where, f"torn:{key}")))
+        return bool(patiently(lambda: self.redis.hdel(where, f"torn:{key}"), self.redis))
 
     def supply(self, workflow: str, key: str, value: object) -> object:
         """Record a value that the workflow waits for at `key`; returns what is recorded now: the first one stands."""

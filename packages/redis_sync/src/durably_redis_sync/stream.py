@@ -110,7 +110,10 @@ class RedisStreamScheduler:
     def prepare(self) -> None:
         """Create the consumer group, from the stream's beginning: what was queued before counts. Repeatable."""
         try:
-            patiently(lambda: self.redis.xgroup_create(self.ready_key, self.group, id="0", mkstream=True))
+            patiently(
+                lambda: self.redis.xgroup_create(self.ready_key, self.group, id="0", mkstream=True),
+                self.redis,
+            )
         except ResponseError as error:
             if "BUSYGROUP" not in str(error):
                 raise
@@ -118,7 +121,7 @@ class RedisStreamScheduler:
     def make_ready(self, workflow: str) -> None:
         """Ask for a pass."""
         check_id(workflow)
-        patiently(lambda: self.redis.xadd(self.ready_key, {"workflow": workflow}))
+        patiently(lambda: self.redis.xadd(self.ready_key, {"workflow": workflow}), self.redis)
 
     def ringing(self, workflow: str) -> Call:
         """`make_ready` as a call, to be sent with others or in one script with them."""
@@ -172,7 +175,7 @@ class RedisStreamScheduler:
             )
 
         try:
-            reply = patiently(read)
+            reply = patiently(read, self.redis)
         except ResponseError as error:
             if "NOGROUP" not in str(error) and "UNBLOCKED" not in str(error):
                 raise
@@ -256,10 +259,10 @@ class RedisStreamScheduler:
             def page(since: str = start) -> Any:
                 return self.redis.xrange(self.ready_key, min=since, max=last, count=self.scan)
 
-            entries = patiently(page)
+            entries = patiently(page, self.redis)
             ids = [receipt for receipt, fields in entries if fields and fields.get("workflow") == workflow]
             if ids:
-                patiently(lambda doomed=ids: self.redis.xdel(self.ready_key, *doomed))  # type: ignore[misc]
+                patiently(lambda doomed=ids: self.redis.xdel(self.ready_key, *doomed), self.redis)  # type: ignore[misc]
             if len(entries) < self.scan:
                 break
             start = f"({entries[-1][0]}"
