@@ -20,6 +20,7 @@ from redis.exceptions import ConnectionError as RedisConnectionError
 from redis.exceptions import TimeoutError as RedisTimeoutError
 
 from durably_redis_async._concurrency import Gathering
+from durably_redis_async.settings import asks_sentinels, options_of, same_database, socket_timeout
 
 __all__ = [
     "Call",
@@ -86,7 +87,7 @@ async def patiently(call: Callable[[], Awaitable[T]], client: Redis) -> T:
     Where the client's pool has no connection free, it waits its turn. A cancellation that the client takes for a lost
     connection is a cancellation.
     """
-    patience = _FAILOVER if hasattr(client.connection_pool, "sentinel_manager") else _PATIENCE
+    patience = _FAILOVER if asks_sentinels(client) else _PATIENCE
     began = time.monotonic()
     pause = 0.001
     task = asyncio.current_task()
@@ -243,32 +244,6 @@ def _request(call: Call) -> tuple[list[str], list[str | int | float | bytes]]:
     return [str(one) for one in call.command[3 : 3 + count]], list(call.command[3 + count :])
 
 
-def same_database(one: Redis, other: Redis) -> bool:
-    """Whether two clients speak to one database of one server, as far as their settings tell."""
-    if one is other:
-        return True
-    names = ("host", "port", "path")
-    settings = [
-        (*(_options(client).get(name) for name in names), str(_options(client).get("db") or 0))
-        for client in (one, other)
-    ]
-    return settings[0] == settings[1] and _same_master(one.connection_pool, other.connection_pool)
-
-
-def _same_master(one: Any, other: Any) -> bool:
-    """Whether two pools ask at least one sentinel in common for a master of one name, or neither asks any."""
-    asked = [_sentinels(pool) for pool in (one, other)]
-    if not asked[0] and not asked[1]:
-        return True
-    return bool(asked[0] & asked[1]) and one.service_name == other.service_name
-
-
-def _sentinels(pool: Any) -> set[tuple[Any, Any]]:
-    manager = getattr(pool, "sentinel_manager", None)
-    options = [] if manager is None else [_options(sentinel) for sentinel in manager.sentinels]
-    return {(one.get("host"), one.get("port")) for one in options}
-
-
 def _whole(call: Call) -> tuple[str | int | float | bytes, ...]:
     return call.command if call.source is None else ("EVAL", call.source, *call.command[2:])
 
@@ -303,11 +278,6 @@ def register(client: Redis, source: str) -> Script:
     return Script(client, source)
 
 
-def _options(client: Redis) -> dict[str, Any]:
-    options: dict[str, Any] = client.connection_pool.connection_kwargs
-    return options
-
-
 def check_client(client: Redis, *, text: bool = True) -> Redis:
     """Return `client`, or raise: `TypeError` for a client of another kind, `ValueError` for one that reads bytes or
     asks sentinels for replicas.
@@ -318,16 +288,8 @@ def check_client(client: Redis, *, text: bool = True) -> Redis:
         raise TypeError(
             f"a redis.asyncio.Redis client is needed here, not {type(client).__module__}.{type(client).__name__}"
         )
-    if text and not _options(client).get("decode_responses"):
+    if text and not options_of(client).get("decode_responses"):
         raise ValueError("build the client with decode_responses=True: these stores read text")
     if not getattr(client.connection_pool, "is_master", True):
         raise ValueError("ask the sentinels for the master (master_for): a replica takes no writes")
     return client
-
-
-def socket_timeout(client: Redis) -> float | None:
-    """How long the client waits for a reply, in seconds; `None` for as long as it takes."""
-    value = _options(client).get("socket_timeout")
-    if value is None:
-        return None
-    return float(value)
