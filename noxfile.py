@@ -39,6 +39,7 @@ TEST_TOOLS = [
     "coverage[toml]",
     "pip",
     "rich",
+    "trustme",
     "attrs",
     "pydantic",
     "zstandard",
@@ -220,6 +221,14 @@ def pythons(session: nox.Session) -> None:
     session.install(*TEST_TOOLS, *TWIN_TOOLS)
     _editable(session)
     session.run("pytest", *(session.posargs or SIDE_BY_SIDE))
+
+
+@nox.session
+def failover(session: nox.Session) -> None:
+    """Kill masters under load and count what came of it: `-- sentinel --runs 20 --flavour sync`."""
+    session.install("trustme")
+    _editable(session)
+    session.run("python", "tests/failover.py", *(session.posargs or ["sentinel", "--runs", "3"]))
 
 
 CLIENTS = [

@@ -23,6 +23,7 @@ REPLACEMENTS = {
     "support_async": "support_sync",
     "aclose": "close",
     "aclosing": "closing",
+    "redis_async": "redis_sync",
 }
 """Names, token by token, beside what `unasync` itself knows. One that no file uses is an error."""
 

@@ -10,6 +10,7 @@ from typing import Any, ParamSpec, TypeVar
 
 from redis.asyncio import Redis, RedisCluster
 from redis.asyncio.retry import Retry
+from redis.asyncio.sentinel import Sentinel
 from redis.backoff import ExponentialBackoff
 
 __all__ = [
@@ -20,7 +21,9 @@ __all__ = [
     "client",
     "cluster_client",
     "eventually",
+    "leave",
     "other_flavours",
+    "sentinel_client",
     "sleep",
     "together",
     "wait",
@@ -101,6 +104,27 @@ def cluster_client(url: str, **options: Any) -> Any:
     if "DURABLY_TEST_PROTOCOL" in os.environ:
         options.setdefault("protocol", int(os.environ["DURABLY_TEST_PROTOCOL"]))
     return RedisCluster.from_url(url, decode_responses=True, **options)
+
+
+def sentinel_client(
+    sentinels: list[tuple[str, int]], name: str, *, replica: bool = False, **options: Any
+) -> Redis:
+    """A client of the master (or a replica) that the sentinels name, as operators are told to make it."""
+    if "DURABLY_TEST_PROTOCOL" in os.environ:
+        options.setdefault("protocol", int(os.environ["DURABLY_TEST_PROTOCOL"]))
+    sentinel: Any = Sentinel
+    asked = sentinel(sentinels, socket_timeout=2.0)
+    ask = asked.slave_for if replica else asked.master_for
+    made: Redis = ask(name, decode_responses=True, **options)
+    return made
+
+
+async def leave(client: Redis) -> None:
+    """Close a client, and those that ask its sentinels."""
+    await client.aclose()
+    manager = getattr(client.connection_pool, "sentinel_manager", None)
+    for asked in () if manager is None else manager.sentinels:
+        await asked.aclose()
 
 
 def other_flavours(*_: object) -> Any:

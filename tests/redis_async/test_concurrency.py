@@ -265,3 +265,24 @@ async def test_who_speaks_in_the_moment_in_which_the_lanes_end_is_heard() -> Non
 
     async with asyncio.timeout(5):
         assert await asyncio.gather(*map(speak, range(4))) == [[n, -n] for n in range(4)]
+
+
+async def test_gathering_serves_a_caller_that_comes_as_both_lanes_end() -> None:
+    gate = asyncio.Event()
+
+    async def flush(batch: list[int]) -> list[int]:
+        await gate.wait()
+        return batch
+
+    gathering: Gathering[int, int] = Gathering(flush)
+
+    async def twice() -> int:
+        await gathering.say(1)
+        return await gathering.say(3)
+
+    first = asyncio.ensure_future(twice())
+    await asyncio.sleep(0)
+    second = asyncio.ensure_future(gathering.say(2))
+    await asyncio.sleep(0.01)
+    gate.set()
+    assert list(await asyncio.wait_for(asyncio.gather(first, second), 2)) == [3, 2]

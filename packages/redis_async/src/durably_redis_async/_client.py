@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import hashlib
 import time
 from collections.abc import Awaitable, Callable, Sequence
@@ -18,8 +19,8 @@ from durably.signals import NotDurable
 from redis.asyncio import Redis
 from redis.client import NEVER_DECODE
 from redis.crc import key_slot
+from redis.exceptions import AuthenticationError, MasterDownError, NoScriptError, ReadOnlyError, ResponseError
 from redis.exceptions import ConnectionError as RedisConnectionError
-from redis.exceptions import NoScriptError, ResponseError
 from redis.exceptions import TimeoutError as RedisTimeoutError
 
 from durably_redis_async._cluster import (
@@ -33,6 +34,7 @@ from durably_redis_async._cluster import (
     relearn,
 )
 from durably_redis_async._concurrency import Gathering
+from durably_redis_async.settings import asks_sentinels, options_of, same_database, socket_timeout
 
 __all__ = [
     "AnyRedis",
@@ -68,7 +70,14 @@ _PATIENCE = 3.0
 """How long a call goes on being sent again over lost connections, in seconds: every call here may be repeated."""
 
 _FAILOVER = 30.0
-"""The same where another server takes over: as long as that takes."""
+"""The same where another server takes over: as long as a failover takes with the usual settings."""
+
+_CHANGING = (
+    "READONLY You can't write against a read only replica",
+    "MASTERDOWN Link with MASTER is down",
+    "NOREPLICAS Not enough good replicas to write",
+)
+"""What a server says while another takes its place. Redis 6.2 says it in the middle of a script's own error."""
 
 _FULL: type[Exception] | None = getattr(redis.exceptions, "MaxConnectionsError", None)
 
@@ -79,16 +88,38 @@ def _is_full(error: Exception) -> bool:
     return "Too many connections" in str(error)
 
 
+def _passes(client: AnyRedis, error: Exception) -> bool:
+    """Whether a refusal or a lost connection is of the kind that a while ends."""
+    if isinstance(error, AttributeError):
+        return is_torn(error)
+    if is_cluster(client) and isinstance(error, UNSETTLED):
+        return True
+    if isinstance(error, ResponseError):
+        changing = isinstance(error, (ReadOnlyError, MasterDownError))
+        return changing or any(text in str(error) for text in _CHANGING)
+    return not isinstance(error, AuthenticationError)
+
+
+async def _forget_server(client: AnyRedis) -> None:
+    """Close the idle connections: the next ones go to whoever is the master by then."""
+    pool: Any = getattr(client, "connection_pool", None)
+    if pool is None:
+        return
+    with contextlib.suppress(RedisConnectionError, RedisTimeoutError, OSError):
+        await pool.disconnect(inuse_connections=False)
+
+
 async def patiently(client: AnyRedis, call: Callable[[], Awaitable[T]]) -> T:
-    """`call()`, sent again for a while when its connection is lost, whatever the client's own settings are.
+    """`call()` of `client`, sent again for a while when its connection is lost or its server is no master (any more),
+    whatever the client's own settings are.
 
     Where the client's pool has no connection free, it waits its turn. A cancellation that the client takes for a lost
     connection is a cancellation.
     """
     began = time.monotonic()
     pause = 0.001
-    lasting = _FAILOVER if is_cluster(client) else _PATIENCE
-    lost: tuple[type[Exception], ...] = (RedisConnectionError, RedisTimeoutError)
+    lasting = _FAILOVER if is_cluster(client) or asks_sentinels(client) else _PATIENCE
+    lost: tuple[type[Exception], ...] = (RedisConnectionError, RedisTimeoutError, ResponseError)
     if is_cluster(client):
         lost += (*UNSETTLED, AttributeError)
     task = asyncio.current_task()
@@ -102,13 +133,15 @@ async def patiently(client: AnyRedis, call: Callable[[], Awaitable[T]]) -> T:
                 raise asyncio.CancelledError
             return result
         except lost as error:
+            if not _passes(client, error):
+                raise
             if task is not None and task.cancelling() > before:
                 raise asyncio.CancelledError from error
-            if isinstance(error, AttributeError) and not is_torn(error):
-                raise
             full = isinstance(error, RedisConnectionError) and _is_full(error)
             if time.monotonic() - began > (_QUEUE if full else lasting):
                 raise
+            if isinstance(error, ResponseError):
+                await _forget_server(client)
         await asyncio.sleep(pause)
         pause = min(pause * 2, 0.02 if full else 0.5)
 
@@ -250,7 +283,14 @@ async def _flush(groups: list[list[Call]]) -> list[list[Any]]:
                 found[n] = await _one_by_one(group)
         return found
 
-    return await patiently(client, attempt)
+    async def standing() -> list[list[Any]]:
+        found = await attempt()
+        for reply in (one for group in found for one in group):
+            if isinstance(reply, ResponseError) and _passes(client, reply):
+                raise reply
+        return found
+
+    return await patiently(client, standing)
 
 
 async def attempt_alone(calls: Sequence[Call]) -> list[Any]:
@@ -285,16 +325,6 @@ def in_one_script(first: Call, second: Call) -> Call:
 def _request(call: Call) -> tuple[list[str], list[str | int | float | bytes]]:
     count = int(call.command[2])
     return [str(one) for one in call.command[3 : 3 + count]], list(call.command[3 + count :])
-
-
-def same_database(one: AnyRedis, other: AnyRedis) -> bool:
-    """Whether two clients speak to one database of one server, as far as their settings tell. A cluster is several."""
-    if is_cluster(one) or is_cluster(other):
-        return False
-    names = ("host", "port", "path", "db")
-    return one is other or [_options(one).get(name) for name in names] == [
-        _options(other).get(name) for name in names
-    ]
 
 
 def _whole(call: Call) -> tuple[str | int | float | bytes, ...]:
@@ -394,16 +424,9 @@ _clusters: dict[type, bool] = {}
 """Asked once per class: redis-py's classes are protocols, which makes the question a slow one."""
 
 
-def _options(client: AnyRedis) -> dict[str, Any]:
-    asked: Any = client
-    options: dict[str, Any] = (
-        asked.get_connection_kwargs() if is_cluster(client) else asked.connection_pool.connection_kwargs
-    )
-    return options
-
-
 def check_client(client: AnyRedis, *, text: bool = True) -> AnyRedis:
-    """Return `client`, or raise: `TypeError` for a client of another kind, `ValueError` for one that reads bytes.
+    """Return `client`, or raise: `TypeError` for a client of another kind, `ValueError` for one that reads bytes or
+    asks sentinels for replicas.
 
     `text`: whether text is to be read.
     """
@@ -412,8 +435,10 @@ def check_client(client: AnyRedis, *, text: bool = True) -> AnyRedis:
             "a redis.asyncio.Redis or redis.asyncio.RedisCluster client is needed here, "
             f"not {type(client).__module__}.{type(client).__name__}"
         )
-    if text and not _options(client).get("decode_responses"):
+    if text and not options_of(client).get("decode_responses"):
         raise ValueError("build the client with decode_responses=True: these stores read text")
+    if not getattr(getattr(client, "connection_pool", None), "is_master", True):
+        raise ValueError("ask the sentinels for the master (master_for): a replica takes no writes")
     return client
 
 
@@ -428,11 +453,3 @@ def check_slot(client: AnyRedis, home: str, keys: Sequence[str], workflow: str, 
                 f"the key {key!r} of {what} is in another slot of the cluster than workflow {workflow!r}, "
                 f"whose records it is written with: give it the workflow's tag, for example {key + tag_of(home)!r}"
             )
-
-
-def socket_timeout(client: AnyRedis) -> float | None:
-    """How long the client waits for a reply, in seconds; `None` for as long as it takes."""
-    value = _options(client).get("socket_timeout")
-    if value is None:
-        return None
-    return float(value)

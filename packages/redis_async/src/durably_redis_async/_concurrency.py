@@ -252,6 +252,15 @@ class Gathering(Generic[In, T]):
         return await answer
 
     async def _run(self) -> None:
+        try:
+            await self._serve()
+        finally:
+            # here, not when the loop gets to it: a caller in between would count on a lane that has ended
+            running = asyncio.current_task()
+            if running is not None:
+                self._running.discard(running)
+
+    async def _serve(self) -> None:
         while self._waiting:
             batch, self._waiting = self._waiting[:MOST], self._waiting[MOST:]
             try:
