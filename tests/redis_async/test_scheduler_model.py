@@ -484,7 +484,7 @@ class CancelDrive(Drive):
         """As the worker does: read, and ask of each whether it stands."""
         consumer = self.consumers[who]
         assert isinstance(consumer, RedisStreamScheduler)
-        looking = asyncio.ensure_future(consumer.next_unsifted(BRIEF, 2))
+        looking = asyncio.ensure_future(consumer.next_several(BRIEF, 2, False))
         while not looking.done():
             await self.nudge()
         for delivery in await looking:

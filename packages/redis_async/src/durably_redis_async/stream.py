@@ -177,22 +177,19 @@ class RedisStreamScheduler(StreamCalls):
             taken += [Delivery(str(workflow), str(receipt)) for receipt, workflow in pairs]
         return taken
 
-    async def next_several(self, within: timedelta, most: int) -> list[Delivery]:
-        """The next wakeups, `most` at most: as soon as there is one, waiting `within` at most."""
-        return await self._next(within, most, True)
+    async def next_several(self, within: timedelta, most: int, sifted: bool = True) -> list[Delivery]:
+        """The next wakeups, `most` at most: as soon as there is one, waiting `within` at most.
 
-    async def next_unsifted(self, within: timedelta, most: int) -> list[Delivery]:
-        """The same for a caller that asks `holding` of each before it acts: one that was cancelled may be among them."""
-        return await self._next(within, most, False)
-
-    async def _next(self, within: timedelta, most: int, sifts: bool) -> list[Delivery]:
+        `sifted=False` is for a caller that asks `holding` of each before it acts: one that was cancelled may be among
+        them.
+        """
         until = time.monotonic() + check_duration("within", within).total_seconds()
         patience = socket_timeout(self.redis)
         longest = _LONGEST_BLOCK if patience is None else min(_LONGEST_BLOCK, patience / 2)
         left = until - time.monotonic()
         while True:
             block = max(1, milliseconds(timedelta(seconds=max(0.001, min(left, longest)))))
-            found = await self._read(block, most, sifts)
+            found = await self._read(block, most, sifted)
             if found:
                 return found
             left = until - time.monotonic()

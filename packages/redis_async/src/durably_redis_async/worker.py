@@ -60,6 +60,7 @@ async def _pulled(
     stop: Stopping | None,
     several: Any,
     room: Callable[[], int] | None,
+    rest: tuple[bool, ...] = (),
 ) -> AsyncIterator[Delivery]:
     pause = min(_LOOK, idle.total_seconds() / _LOOKS)
     look_at = time.monotonic()
@@ -70,7 +71,7 @@ async def _pulled(
             if delivery is None:
                 look_at = time.monotonic() + pause
         if delivery is None and several is not None and room is not None:
-            for one in await several(within, max(1, room())):
+            for one in await several(within, max(1, room()), *rest):
                 yield one
             continue
         if delivery is None:
@@ -129,8 +130,7 @@ async def work(
     )
     scheduler: Any = durable.scheduler
     several = getattr(scheduler, "next_several", None)
-    if asks_holding(durable):
-        several = getattr(scheduler, "next_unsifted", several)
+    unsifted = (False,) if hasattr(scheduler, "marks_key") and asks_holding(durable) else ()
     alarm = Alarm() if now is now_utc and says_when(scheduler) else None
 
     async def wake() -> None:
@@ -143,7 +143,7 @@ async def work(
     async def pull() -> None:
         try:
             lease = scheduler.lease
-            await run_all(_pulled(scheduler, within, lease, over, several, lambda: slots.free + 1))
+            await run_all(_pulled(scheduler, within, lease, over, several, lambda: slots.free + 1, unsifted))
         finally:
             ended.set()
             if alarm is not None:

@@ -61,6 +61,7 @@ def _pulled(
     stop: Stopping | None,
     several: Any,
     room: Callable[[], int] | None,
+    rest: tuple[bool, ...] = (),
 ) -> Iterator[Delivery]:
     pause = min(_LOOK, idle.total_seconds() / _LOOKS)
     look_at = time.monotonic()
@@ -71,7 +72,7 @@ def _pulled(
             if delivery is None:
                 look_at = time.monotonic() + pause
         if delivery is None and several is not None and room is not None:
-            for one in several(within, max(1, room())):
+            for one in several(within, max(1, room()), *rest):
                 yield one
             continue
         if delivery is None:
@@ -130,8 +131,7 @@ def work(
     )
     scheduler: Any = durable.scheduler
     several = getattr(scheduler, "next_several", None)
-    if asks_holding(durable):
-        several = getattr(scheduler, "next_unsifted", several)
+    unsifted = (False,) if hasattr(scheduler, "marks_key") and asks_holding(durable) else ()
     alarm = Alarm() if now is now_utc and says_when(scheduler) else None
 
     def wake() -> None:
@@ -144,7 +144,7 @@ def work(
     def pull() -> None:
         try:
             lease = scheduler.lease
-            run_all(_pulled(scheduler, within, lease, over, several, lambda: slots.free + 1))
+            run_all(_pulled(scheduler, within, lease, over, several, lambda: slots.free + 1, unsifted))
         finally:
             ended.set()
             if alarm is not None:
