@@ -109,9 +109,8 @@ class Process:
             finish.sha: "finish",
             self.queue.suspend.sha: "suspend",
         }
-        for pull in ("reclaim", "next_several", "next_unsifted"):
-            if hasattr(self.queue, pull):
-                setattr(self.queue, pull, self.pulling(getattr(self.queue, pull)))
+        for pull in ("reclaim", "next_several"):
+            setattr(self.queue, pull, self.pulling(getattr(self.queue, pull)))
         self.queue.extension = self.noting(self.queue.extension)
         await work(
             SplitDurable(self.store, self.queue),

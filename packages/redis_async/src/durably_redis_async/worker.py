@@ -78,9 +78,9 @@ async def _pulled(
             delivery = await scheduler.next_ready(within)
         if delivery is not None:
             yield delivery
-    rest: Any = getattr(scheduler, "rest", None)
-    if rest is not None:  # what reads that are still under way bring
-        for one in await rest():
+    still_reading: Any = getattr(scheduler, "rest", None)
+    if still_reading is not None:
+        for one in await still_reading():
             yield one
 
 

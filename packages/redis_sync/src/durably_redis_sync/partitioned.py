@@ -164,10 +164,11 @@ class PartitionedScheduler:
             more = rich
         return taken
 
-    def next_several(self, within: timedelta, most: int) -> list[Delivery]:
+    def next_several(self, within: timedelta, most: int, sifted: bool = True) -> list[Delivery]:
         """The next wakeups, `most` at most as a rule: as soon as there is one, waiting `within` at most.
 
-        A few more may come, fewer than there are partitions, when several partitions are rung at once.
+        A few more may come, fewer than there are partitions, when several partitions are rung at once. Cancelled ones
+        are never among them, whatever `sifted` says.
         """
         until = time.monotonic() + check_duration("within", within).total_seconds()
         while True:

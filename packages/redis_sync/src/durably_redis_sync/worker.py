@@ -79,9 +79,9 @@ def _pulled(
             delivery = scheduler.next_ready(within)
         if delivery is not None:
             yield delivery
-    rest: Any = getattr(scheduler, "rest", None)
-    if rest is not None:  # what reads that are still under way bring
-        for one in rest():
+    still_reading: Any = getattr(scheduler, "rest", None)
+    if still_reading is not None:
+        for one in still_reading():
             yield one
 
 
