@@ -13,9 +13,10 @@ import sys
 from collections.abc import Callable
 from typing import Any
 
-from topologies import SentinelTopology, Topology
+from topologies import ClusterTopology, SentinelTopology, Topology
 
 TOPOLOGIES: dict[str, Callable[[argparse.Namespace], Topology]] = {
+    "cluster": lambda given: ClusterTopology(given.server, given.down_after),
     "sentinel": lambda given: SentinelTopology(given.server, given.down_after),
 }
 """Each by its name; made of the command line's options."""

@@ -122,7 +122,7 @@ def sentinel_client(
 async def leave(client: Redis) -> None:
     """Close a client, and those that ask its sentinels."""
     await client.aclose()
-    manager = getattr(client.connection_pool, "sentinel_manager", None)
+    manager = getattr(getattr(client, "connection_pool", None), "sentinel_manager", None)
     for asked in () if manager is None else manager.sentinels:
         await asked.aclose()
 

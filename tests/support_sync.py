@@ -127,7 +127,7 @@ def sentinel_client(
 def leave(client: Redis) -> None:
     """Close a client, and those that ask its sentinels."""
     client.close()
-    manager = getattr(client.connection_pool, "sentinel_manager", None)
+    manager = getattr(getattr(client, "connection_pool", None), "sentinel_manager", None)
     for asked in () if manager is None else manager.sentinels:
         asked.close()
 

@@ -17,7 +17,9 @@ from typing import Any, Protocol
 import servers
 import trustme
 from durably.embedded import EmbeddedError, EmbeddedServer
+from durably.embedded_cluster import EmbeddedCluster, say
 from redis import Redis
+from redis.crc import key_slot
 from redis.exceptions import RedisError
 
 TLS_SERVERS = ("redis-7.4", "redis-8.0", "valkey-8.0")
@@ -183,6 +185,71 @@ class SentinelTopology:
     def wait_promoted(self, timeout: float = 60.0) -> None:
         """Wait until another is the master, for `timeout` seconds at most. Raises `TimeoutError`."""
         until(self.promoted, "a replica is promoted", timeout)
+
+
+class ClusterTopology:
+    """Three masters with a replica each, which takes over a second or so after its master died.
+
+    `node_timeout`: how long a node is silent before it counts as down, in milliseconds.
+    """
+
+    def __init__(self, server: str, node_timeout: int = 1000) -> None:
+        self.server = server
+        self.node_timeout = node_timeout
+        self.slot = 0
+        self._cluster: EmbeddedCluster | None = None
+        self._killed: EmbeddedServer | None = None
+
+    @property
+    def cluster(self) -> EmbeddedCluster:
+        """The nodes. Raises `EmbeddedError` before `start`."""
+        if self._cluster is None:
+            raise EmbeddedError("the cluster does not run")
+        return self._cluster
+
+    def start(self) -> None:
+        """Bring every node up, and wait until all know each other."""
+        self._cluster = EmbeddedCluster(
+            binary=servers.binary(self.server), node_timeout=self.node_timeout, patience=60
+        )
+        self._killed = None
+
+    def stop(self) -> None:
+        """End every node. Harmless to repeat."""
+        if self._cluster is not None:
+            self._cluster.stop()
+
+    def aim(self, key: str) -> None:
+        """Say whose master is to die: the one that owns `key`."""
+        self.slot = key_slot(key.encode())
+
+    def client(self, support: Any) -> Any:
+        """A client of the whole cluster."""
+        return support.cluster_client(self.cluster.url)
+
+    def replicated(self) -> None:
+        """Wait until each replica has what its master had when this began."""
+        for master in self.cluster.masters():
+            wanted = int(say(master.port, "ROLE")[1])
+            until(lambda port=master.port, at=wanted: _followed(port, at), "a replica has it all")  # type: ignore[misc]
+
+    def kill_master(self) -> None:
+        """End the master aimed at as a crash would."""
+        self._killed = self.cluster.owner(self.slot)
+        self._killed.kill()
+
+    def promoted(self) -> bool:
+        """Whether a replica has taken over its slots."""
+        return len(self.cluster.masters()) == 3
+
+    def wait_promoted(self, timeout: float = 60.0) -> None:
+        """Wait until one has, for `timeout` seconds at most. Raises `TimeoutError`."""
+        until(self.promoted, "a replica is promoted", timeout)
+
+
+def _followed(port: int, offset: int) -> bool:
+    replicas = say(port, "ROLE")[2]
+    return bool(replicas) and all(int(replica[2]) >= offset for replica in replicas)
 
 
 def until(said: Callable[[], bool], what: str, timeout: float = 60.0) -> None:

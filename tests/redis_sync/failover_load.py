@@ -17,6 +17,7 @@ from durably_redis_sync import (
     RedisSetScheduler,
     RedisStreamScheduler,
     Run,
+    SplitDurable,
     work,
 )
 from support import ms, same
@@ -71,11 +72,15 @@ class Load:
         self.acknowledged: list[str] = []
         self.ends: list[float] = []
 
-    def _durable(self, client: Any, scheduler: str) -> RedisDurable:
+    def _durable(self, client: Any, scheduler: str) -> Any:
         store = RedisCheckpointer(client, self.namespace)
-        if scheduler == "stream":
-            return RedisDurable(store, RedisStreamScheduler(client, self.namespace, lease=ms(2000)))
-        return RedisDurable(store, RedisSetScheduler(client, self.namespace, lease=ms(2000)))
+        kind: Any = RedisStreamScheduler if scheduler == "stream" else RedisSetScheduler
+        queue = kind(client, self.namespace, lease=ms(2000))
+        aim: Any = getattr(self.topology, "aim", None)
+        if aim is None:
+            return RedisDurable(store, queue)
+        aim(queue.ready_key if scheduler == "stream" else queue.schedule_key)
+        return SplitDurable(store, queue)
 
     def counter(self, workflow: str) -> str:
         """The key that the effect of a workflow counts in: in the namespace, and in the workflow's slot."""
@@ -103,6 +108,10 @@ class Load:
 
     def replicated(self) -> None:
         """Wait until a replica has everything that was written before."""
+        known: Any = getattr(self.topology, "replicated", None)
+        if known is not None:
+            known()
+            return
         pipe = self.submitting.pipeline(transaction=False)
         pipe.set(f"{self.namespace}:mark", "1")
         pipe.wait(1, 10_000)
@@ -159,7 +168,7 @@ class Load:
 
         eventually(reached, describing=f"{enough} are submitted", within=120)
 
-    def _recorded(self, workflow: str) -> dict[str, object]:
+    def _recorded(self, workflow: str) -> Any:
         return self.durable.checkpointer.load(workflow)
 
     def _wait(self, workflows: list[str]) -> list[str]:
