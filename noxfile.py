@@ -14,7 +14,15 @@ nox.options.default_venv_backend = "uv|virtualenv"
 nox.options.sessions = ["lint", "types", "tests", "wheels"]
 nox.options.reuse_existing_virtualenvs = True
 
+nox.options.error_on_missing_interpreters = (
+    False  # a Python that is not here is a skip that says so, everywhere
+)
+
 os.environ.setdefault("UV_PYTHON_DOWNLOADS", "never")
+_PYENV = Path(os.environ.get("PYENV_ROOT", Path.home() / ".pyenv")) / "versions"
+_FOUND = [str(one) for one in sorted(_PYENV.glob("3.*/bin"))]
+os.environ["PATH"] = os.pathsep.join([os.environ.get("PATH", ""), *_FOUND])
+"""Where pyenv keeps its Pythons: its shims answer for the chosen version alone."""
 
 ROOT = Path(__file__).parent
 PACKAGES = ["packages/core", "packages/redis_async", "packages/redis_sync"]
@@ -31,6 +39,7 @@ TEST_TOOLS = [
     "coverage[toml]",
     "pip",
     "rich",
+    "trustme",
     "attrs",
     "pydantic",
     "zstandard",
@@ -50,6 +59,14 @@ def _editable(session: nox.Session) -> None:
         *("-e", "packages/core[embedded]", "-e", "packages/redis_async[hiredis]"),
         *("-e", "packages/redis_sync[celery]"),
     )
+
+
+def _had(session: nox.Session, server: str) -> None:
+    """Skip, saying why, when a server cannot be had; fail when it is one that PyPI alone gives."""
+    told = str(session.run("python", "tests/servers.py", server, silent=True)).strip()
+    session.log(told)
+    if ": MISSING: " in told:
+        session.skip(told)
 
 
 @nox.session
@@ -85,6 +102,7 @@ def tests(session: nox.Session, server: str) -> None:
     """The tests against one server; on the first of them with branch coverage."""
     session.install(*TEST_TOOLS, *TWIN_TOOLS)
     _editable(session)
+    _had(session, server)
     data = str(Path(session.create_tmp()).resolve() / f"coverage-{server}")
     env = {"DURABLY_TEST_SERVER": server, "COVERAGE_FILE": data}
     if session.posargs or server != SERVERS[0]:
@@ -176,9 +194,12 @@ def interop(session: nox.Session) -> None:
 @nox.session
 def servers(session: nox.Session) -> None:
     """Bring servers into the cache folder, start each once, and say which could not be had: `-- 6.2 8.10`."""
-    session.install("pip")
+    session.install("pip", "redis")
     session.install("-e", "packages/core[embedded]")
-    session.run("python", "tests/servers.py", *session.posargs)
+    if len(session.posargs) == 1:
+        _had(session, session.posargs[0])
+    else:
+        session.run("python", "tests/servers.py", *session.posargs)
 
 
 @nox.session
@@ -186,7 +207,28 @@ def matrix(session: nox.Session) -> None:
     """The whole suite, both flavours, on every server; a table of what came of it. `-- --write` puts it into the docs."""
     session.install(*TEST_TOOLS, *TWIN_TOOLS)
     _editable(session)
+    if len(session.posargs) == 1 and not session.posargs[0].startswith("-"):
+        _had(session, session.posargs[0])
     session.run("python", "tests/matrix.py", *session.posargs)
+
+
+PYTHONS = ["3.11", "3.12", "3.13", "3.14"]
+
+
+@nox.session(python=PYTHONS)
+def pythons(session: nox.Session) -> None:
+    """The whole suite on each version of Python that is here, on the embedded server."""
+    session.install(*TEST_TOOLS, *TWIN_TOOLS)
+    _editable(session)
+    session.run("pytest", *(session.posargs or SIDE_BY_SIDE))
+
+
+@nox.session
+def failover(session: nox.Session) -> None:
+    """Kill masters under load and count what came of it: `-- sentinel --runs 20 --flavour sync`."""
+    session.install("trustme")
+    _editable(session)
+    session.run("python", "tests/failover.py", *(session.posargs or ["sentinel", "--runs", "3"]))
 
 
 CLIENTS = [
@@ -195,15 +237,18 @@ CLIENTS = [
     "7.1.0, 3, plain",
     "newest, 3, hiredis",
     "newest, 2, plain",
+    "newest, 3, hiredis, unified",
+    "newest, 2, plain, unified",
 ]
-"""Versions of redis-py, with the protocol and the parser: oldest and newest, and every one in between once."""
+"""Versions of redis-py, with the protocol and the parser: oldest and newest, and every one in between once. "unified":
+with `legacy_responses=False`, one shape of replies for both protocols (from redis-py 8)."""
 
 
 @nox.session
 @nox.parametrize("client", CLIENTS)
 def clients(session: nox.Session, client: str) -> None:
-    """The tests of both flavours with one version of redis-py, one protocol, one parser."""
-    version, protocol, parser = client.split(", ")
+    """The tests of both flavours with one version of redis-py, one protocol, one parser, one shape of replies."""
+    version, protocol, parser, *shape = client.split(", ")
     session.install(*TEST_TOOLS)
     for package in PACKAGES:
         extra = "[embedded]" if package == PACKAGES[0] else ""
@@ -211,19 +256,44 @@ def clients(session: nox.Session, client: str) -> None:
     if parser == "hiredis":
         session.install("hiredis")
     env = {"DURABLY_TEST_PROTOCOL": protocol}
+    if shape:
+        env["DURABLY_TEST_LEGACY"] = "0"
     folders = ["tests/core", "tests/redis_async", "tests/redis_sync", "tests/interop"]
     without = "--ignore=tests/redis_sync/test_celery.py"
     session.run("pytest", *folders, without, *(session.posargs or SIDE_BY_SIDE), env=env)
 
 
+DOUBLES = ["fakeredis[lua]==2.41.0", "burner-redis==0.1.7", "fakevalkey[lua]==0.0.2", "mockredispy==2.9.3"]
+"""In-process engines, as they are named in the docs."""
+
+
+@nox.session
+def doubles(session: nox.Session) -> None:
+    """Which in-process engines can stand in for a server, compared with the docs. `-- --write` puts it there instead."""
+    session.install("pytest", *DOUBLES)
+    _editable(session)
+    session.run("python", "tests/doubles.py", *session.posargs, env={"PYTHONPATH": "tests"})
+
+
+@nox.session
+def loss(session: nox.Session) -> None:
+    """Kill servers, and count what each durability has lost. `-- --write` puts the table into the docs."""
+    session.install("hiredis", "pip")
+    _editable(session)
+    session.run("python", "tests/loss.py", *session.posargs)
+
+
 @nox.session
 def bench(session: nox.Session) -> None:
-    """Throughput, latency and idle cost of both flavours, side by side (and of the peer, on Python 3.13)."""
-    session.install("hiredis")
+    """Throughput, latency and idle cost of both flavours, side by side (and of the peer, on Python 3.13).
+
+    `-- codecs` or `-- durability`: what those cost.
+    """
+    session.install("hiredis", "pip")
     _editable(session)
-    script = "codecs.py" if session.posargs[:1] == ["codecs"] else "run.py"
-    words = session.posargs[1:] if script == "codecs.py" else session.posargs
-    session.run("python", f"tests/benchmarks/{script}", *words)
+    named = session.posargs[:1] in (["codecs"], ["durability"])
+    script, words = (session.posargs[0], session.posargs[1:]) if named else ("run", session.posargs)
+    session.run("python", f"tests/benchmarks/{script}.py", *words, env={"PYTHONPATH": str(ROOT / "tests")})
 
 
 @nox.session

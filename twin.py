@@ -23,6 +23,7 @@ REPLACEMENTS = {
     "support_async": "support_sync",
     "aclose": "close",
     "aclosing": "closing",
+    "redis_async": "redis_sync",
 }
 """Names, token by token, beside what `unasync` itself knows. One that no file uses is an error."""
 
@@ -55,7 +56,7 @@ PLACES = (
     Place(
         "packages/redis_async/src/durably_redis_async",
         "packages/redis_sync/src/durably_redis_sync",
-        by_hand=frozenset({"_concurrency.py", "_client.py"}),
+        by_hand=frozenset({"_concurrency.py", "_client.py", "_cluster.py"}),
         only_there=frozenset({"celery.py"}),
     ),
     Place(

@@ -1,7 +1,7 @@
 """The tests of both flavours on every server, and what came of them as a table: `nox -s matrix`.
 
-Run alone: `python tests/matrix.py [--write] [SERVER...]`. A server that could not be had is a row that says so, and a
-failure where it is promised.
+Run alone: `python tests/matrix.py [--write] [SERVER...]`. A server that could not be had, or not be started, is a row
+that says so, and a failure where it is promised.
 """
 
 from __future__ import annotations
@@ -16,6 +16,7 @@ from collections import Counter
 from pathlib import Path
 
 import servers
+from durably.embedded import EmbeddedError
 
 ROOT = Path(__file__).parents[1]
 PAGE = ROOT / "docs" / "servers.md"
@@ -60,11 +61,18 @@ def main() -> int:
     options = parser.parse_args()
     lines = ["| server | version | async | sync | both | skipped, and why |", "|---|---|---|---|---|---|"]
     bad = 0
-    for name in options.servers or list(servers.SERVERS):
+    try:
+        names = servers.named(options.servers)
+    except servers.Missing as error:
+        parser.error(str(error))
+    for name in names:
         try:
-            found = servers.binary(name)
-        except servers.Missing as error:
-            lines.append(f"| {name} | could not be had: {error} | | | | |")
+            with servers.start(name) as server:
+                version = servers.version(server).split()[1]
+        except (servers.Missing, EmbeddedError) as error:
+            told = " ".join(str(error).split()).replace("|", "/")
+            lines.append(f"| {name} | could not be had: {told} | | | | |")
+            print(lines[-1], flush=True)
             bad += name in servers.PROMISED
             continue
         code, counts, reasons = run(name, ["-n", options.processes])
@@ -75,7 +83,6 @@ def main() -> int:
         ]
         skipped = sum(count["skipped"] for count in counts.values())
         why = "; ".join(reasons)
-        version = servers.version_of(found)
         lines.append(f"| {name} | {version} | {' | '.join(cells)} | {skipped}: {why} |")
         print(lines[-1], flush=True)
     table = "\n".join(lines)

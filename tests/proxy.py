@@ -10,14 +10,18 @@ import contextlib
 import threading
 from collections.abc import Iterator
 
+import pytest
 from durably.embedded import EmbeddedServer
+from servers import Given
 
 
 class Proxy:
     """Use `serving` to make one."""
 
-    def __init__(self, upstream: int) -> None:
+    def __init__(self, upstream: int, host: str = "127.0.0.1", database: str = "0") -> None:
         self.upstream = upstream
+        self.host = host
+        self.database = database
         self.port = 0
         self.swallowed = 0
         self._doomed: bytes | None = None
@@ -31,7 +35,7 @@ class Proxy:
     @property
     def url(self) -> str:
         """The address that clients use."""
-        return f"redis://127.0.0.1:{self.port}/0"
+        return f"redis://127.0.0.1:{self.port}/{self.database}"
 
     def swallow_next(self, command: str) -> None:
         """Let the next `command` reach the server, drop its reply, and cut that connection."""
@@ -72,7 +76,7 @@ class Proxy:
         running.add_done_callback(self._running.discard)
 
     async def _handle(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
-        there, back = await asyncio.open_connection("127.0.0.1", self.upstream)
+        there, back = await asyncio.open_connection(self.host, self.upstream)
         self._writers |= {writer, back}
         drop = False
 
@@ -108,9 +112,14 @@ class Proxy:
 
 
 @contextlib.contextmanager
-def serving(server: EmbeddedServer) -> Iterator[Proxy]:
+def serving(server: EmbeddedServer | Given) -> Iterator[Proxy]:
     """A proxy in front of `server`."""
-    proxy = Proxy(server.port)
+    host = "127.0.0.1"
+    if isinstance(server, Given):
+        host = server.host
+        if not server.plain:
+            pytest.skip("the given address asks for a password or TLS: no proxy gets between")
+    proxy = Proxy(server.port, host, server.url.rpartition("/")[2])
     proxy.start()
     try:
         yield proxy

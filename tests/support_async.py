@@ -8,8 +8,9 @@ import time
 from collections.abc import Awaitable, Callable
 from typing import Any, ParamSpec, TypeVar
 
-from redis.asyncio import Redis
+from redis.asyncio import Redis, RedisCluster
 from redis.asyncio.retry import Retry
+from redis.asyncio.sentinel import Sentinel
 from redis.backoff import ExponentialBackoff
 
 __all__ = [
@@ -20,9 +21,12 @@ __all__ = [
     "Redis",
     "Started",
     "client",
+    "cluster_client",
     "eventually",
+    "leave",
     "other_flavours",
     "run_alone",
+    "sentinel_client",
     "sleep",
     "together",
     "wait",
@@ -88,9 +92,42 @@ def client(url: str, **options: Any) -> Redis:
     """A client as `Redis(...)` makes it, which sends a command again when its connection dies (`from_url` does not)."""
     if "DURABLY_TEST_PROTOCOL" in os.environ:
         options.setdefault("protocol", int(os.environ["DURABLY_TEST_PROTOCOL"]))
+    if "DURABLY_TEST_LEGACY" in os.environ:
+        options.setdefault("legacy_responses", os.environ["DURABLY_TEST_LEGACY"] != "0")
     options.setdefault("retry", Retry(ExponentialBackoff(cap=0.5, base=0.01), 10))
+    if os.environ.get("DURABLY_TEST_SERVER") == "cluster":
+        options.pop("retry")
+        return cluster_client(url, **options)  # type: ignore[no-any-return]
     made: Redis = Redis.from_url(url, decode_responses=True, **options)
     return made
+
+
+def cluster_client(url: str, **options: Any) -> Any:
+    """A client of the cluster that the node at `url` belongs to."""
+    if "DURABLY_TEST_PROTOCOL" in os.environ:
+        options.setdefault("protocol", int(os.environ["DURABLY_TEST_PROTOCOL"]))
+    return RedisCluster.from_url(url, decode_responses=True, **options)
+
+
+def sentinel_client(
+    sentinels: list[tuple[str, int]], name: str, *, replica: bool = False, **options: Any
+) -> Redis:
+    """A client of the master (or a replica) that the sentinels name, as operators are told to make it."""
+    if "DURABLY_TEST_PROTOCOL" in os.environ:
+        options.setdefault("protocol", int(os.environ["DURABLY_TEST_PROTOCOL"]))
+    sentinel: Any = Sentinel
+    asked = sentinel(sentinels, socket_timeout=2.0)
+    ask = asked.slave_for if replica else asked.master_for
+    made: Redis = ask(name, decode_responses=True, **options)
+    return made
+
+
+async def leave(client: Redis) -> None:
+    """Close a client, and those that ask its sentinels."""
+    await client.aclose()
+    manager = getattr(getattr(client, "connection_pool", None), "sentinel_manager", None)
+    for asked in () if manager is None else manager.sentinels:
+        await asked.aclose()
 
 
 def other_flavours(*_: object) -> Any:

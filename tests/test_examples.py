@@ -384,3 +384,54 @@ class TestThePageOnTheBlockingFlavour:
         sync.run(sync.snippets("Celery")[0])
         sync.durable.scheduler.prepare()
         assert sync.run_order.apply(args=["order-7"]).get() == "order-7: sleeping"
+
+
+def _as_pytest(snippet: str, folder: Path) -> str:
+    """What pytest says about a snippet that is a test file, in a folder with no settings of ours."""
+    (folder / "pytest.ini").write_text("[pytest]\n")
+    (folder / "test_snippet.py").write_text(snippet)
+    env = {name: value for name, value in os.environ.items() if not name.startswith("PYTEST_")}
+    command = [sys.executable, "-m", "pytest", "-q", "-p", "no:cacheprovider"]
+    said = subprocess.run(command, cwd=folder, capture_output=True, text=True, timeout=100, env=env)
+    return said.stdout + said.stderr
+
+
+@pytest.fixture
+async def testing() -> Page:
+    """The page on testing, its first lines run."""
+    page = Page("testing.md", "", {})
+    await _run(page, "")
+    return page
+
+
+@needs_pages
+class TestThePageOnTesting:
+    async def test_one_pass(self, testing: Page) -> None:
+        await _run(testing, "One pass")
+
+    async def test_in_the_middle(self, testing: Page) -> None:
+        await _run(testing, "One pass")
+        await _run(testing, "In the middle of a workflow")
+        assert testing.mails == ["order-7", "order-8"]
+
+    async def test_wakeups(self, testing: Page) -> None:
+        await _run(testing, "Wakeups")
+
+    async def test_a_worker(self, testing: Page) -> None:
+        async with asyncio.timeout(20):
+            await _run(testing, "A worker")
+        assert testing.mails == ["order-10"]
+
+    async def test_the_embedded_server(self, testing: Page) -> None:
+        await _run(testing, "The embedded server")
+
+    @pytest.mark.parametrize("which", [0, 1])
+    def test_fixtures(self, testing: Page, tmp_path: Path, which: int) -> None:
+        said = _as_pytest(testing.snippets("pytest fixtures")[which], tmp_path)
+        assert "2 passed" in said, said
+
+    def test_every_section_with_a_snippet_is_run(self) -> None:
+        ran = Path(__file__).read_text()
+        for section in (DOCS / "testing.md").read_text().split("\n## ")[1:]:
+            if "```python" in section:
+                assert f'"{section.splitlines()[0]}"' in ran

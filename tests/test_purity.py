@@ -15,7 +15,7 @@ from durably.lua import read_script, splice
 
 CORE = Path(durably.__file__).parent
 FLAVOUR = Path(durably_redis_async.__file__).parent
-HAND_WRITTEN = {"_concurrency.py", "_client.py"}
+HAND_WRITTEN = {"_concurrency.py", "_client.py", "_cluster.py"}
 WITHOUT_REDIS = {
     "interfaces.py",
     "run.py",
@@ -24,6 +24,7 @@ WITHOUT_REDIS = {
     "one_pass.py",
     "outbox.py",
     "passes.py",
+    "proving.py",
     "together.py",
     "worker.py",
     "keeper.py",

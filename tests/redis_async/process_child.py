@@ -76,6 +76,7 @@ class Process:
     signalled: bool = False
     current: str = ""
     deliveries: dict[str, Delivery] = field(default_factory=dict)
+    telling: set[asyncio.Future[Any]] = field(default_factory=set)
 
     def key(self, *parts: str) -> str:
         """A key that the test and its processes share."""
@@ -216,6 +217,18 @@ class Process:
         writes = [self.write(*command) for command in commands]
         for name, step in writes:
             self.signal_at(name, step)
+        if not any(name for name, _ in writes):
+            return await send()
+        # a pass that is found lost is cancelled, perhaps while its write is under way: that write is told of all the same
+        told = asyncio.ensure_future(self.told(writes, send))
+        self.telling.add(told)
+        told.add_done_callback(self.telling.discard)
+        return await asyncio.shield(told)
+
+    async def told(
+        self, writes: list[tuple[str, str]], send: Callable[[], Awaitable[list[Any]]]
+    ) -> list[Any]:
+        """Send writes, and say of each when it was sent and whether it was refused."""
         sent = time.monotonic()
         try:
             answers = await send()

@@ -33,9 +33,9 @@ from support import ms, same
 
 async def test_a_record_is_written_however_often_the_step_is_cancelled_meanwhile() -> None:
     class Slow(MemoryCheckpointer):
-        async def record(self, holder: Pass, key: str, value: object) -> Any:
+        async def record(self, holder: Pass, key: str, value: object, **asked: Any) -> Any:
             await asyncio.sleep(0.05)
-            return await super().record(holder, key, value)
+            return await super().record(holder, key, value, **asked)
 
     checkpointer = Slow()
 

@@ -8,7 +8,7 @@ import signal
 from collections.abc import Awaitable
 
 import pytest
-from durably_redis_async._client import RedisConnectionError, patiently
+from durably_redis_async._client import Redis, RedisConnectionError, patiently
 from durably_redis_async._concurrency import (
     Draining,
     Event,
@@ -246,9 +246,43 @@ async def test_a_cancellation_that_the_client_swallows_is_one_all_the_same(ends:
                 raise RedisConnectionError("lost") from None
         return "answer"
 
-    running = asyncio.ensure_future(patiently(call))
+    running = asyncio.ensure_future(patiently(Redis(), call))
     await asyncio.sleep(0.01)
     running.cancel()
     with pytest.raises(asyncio.CancelledError):
         await asyncio.wait_for(running, 5)
     assert calls == 1
+
+
+async def test_who_speaks_in_the_moment_in_which_the_lanes_end_is_heard() -> None:
+    async def flush(said: list[int]) -> list[int]:
+        return said
+
+    gathering: Gathering[int, int] = Gathering(flush)
+
+    async def speak(number: int) -> list[int]:
+        return [await gathering.say(number), await gathering.say(-number)]
+
+    async with asyncio.timeout(5):
+        assert await asyncio.gather(*map(speak, range(4))) == [[n, -n] for n in range(4)]
+
+
+async def test_gathering_serves_a_caller_that_comes_as_both_lanes_end() -> None:
+    gate = asyncio.Event()
+
+    async def flush(batch: list[int]) -> list[int]:
+        await gate.wait()
+        return batch
+
+    gathering: Gathering[int, int] = Gathering(flush)
+
+    async def twice() -> int:
+        await gathering.say(1)
+        return await gathering.say(3)
+
+    first = asyncio.ensure_future(twice())
+    await asyncio.sleep(0)
+    second = asyncio.ensure_future(gathering.say(2))
+    await asyncio.sleep(0.01)
+    gate.set()
+    assert list(await asyncio.wait_for(asyncio.gather(first, second), 2)) == [3, 2]

@@ -29,10 +29,16 @@ from durably_redis_async import (
     resume,
     work,
 )
+from durably_redis_async._client import is_cluster
 from proxy import serving
 from support import ms
 from support_async import Event, Redis, Started, eventually, sleep
 from support_async import client as connect
+
+
+def pair(store: RedisCheckpointer, queue: Any) -> Any:
+    """The two as one pair: what concerns both is one script, where there is one server."""
+    return SplitDurable(store, queue) if is_cluster(store.redis) else RedisDurable(store, queue)
 
 
 @pytest.fixture(params=["stream", "set"])
@@ -44,7 +50,7 @@ async def durable(request: pytest.FixtureRequest, redis: Redis, namespace: str) 
     else:
         queue = RedisSetScheduler(redis, namespace, lease=ms(200), poll=ms(5))
     await queue.prepare()
-    return RedisDurable(RedisCheckpointer(redis, namespace), queue)
+    return pair(RedisCheckpointer(redis, namespace), queue)
 
 
 NAP = ms(20)
@@ -121,13 +127,32 @@ class TestGone:
             outcome = await one_pass(durable, body)
         await redis.delete(durable.checkpointer.hash_key("w"))
         await durable.arrive("w", "go", 1)
-        with pytest.raises(CheckpointGone, match="'w'.*1 of 2") as caught:
+        with pytest.raises(CheckpointGone, match="'w'.*1 of 3") as caught:
             await one_pass(durable, body)
         assert caught.value.workflow == "w" and body.ran == 1
         for claim in (durable.checkpointer.claim, lambda name: claimed(durable.checkpointer, name)):
             with pytest.raises(CheckpointGone):
                 await claim("w")
         assert list(await durable.scheduler.parked()) == ["w"] and await nothing_waits(durable)
+
+    async def test_as_many_that_come_as_are_gone_hide_nothing(self, durable: Any, redis: Redis) -> None:
+        async def waits(run: Run) -> object:
+            given = await run.input(int)
+            return given, await run.awaiting("go", int)
+
+        await durable.start("w", 1)
+        assert isinstance(await one_pass(durable, waits), Blocked)
+        await redis.delete(durable.checkpointer.hash_key("w"))
+        await durable.arrive("w", "go", 1)
+        await durable.deliver("w", "hi")
+        with pytest.raises(CheckpointGone, match="2 of 3"):
+            await one_pass(durable, waits)
+        await durable.delete("w")
+        await durable.start("w", 2)
+        await durable.arrive("w", "go", 3)
+        while not isinstance(outcome := await one_pass(durable, waits), Completed):
+            pass
+        assert outcome == Completed((2, 3))
 
     async def test_a_sleeper_of_which_nothing_at_all_is_known(self, durable: Any, redis: Redis) -> None:
         body = Body()
@@ -148,7 +173,7 @@ class TestGone:
             await durable.checkpointer.claim("w")
 
     async def test_expiry_itself_is_noticed(self, durable: Any, redis: Redis, namespace: str) -> None:
-        short = RedisDurable(RedisCheckpointer(redis, namespace, ttl=ms(150)), durable.scheduler)
+        short = pair(RedisCheckpointer(redis, namespace, ttl=ms(150)), durable.scheduler)
         body = Body()
         await short.scheduler.make_ready("w")
         await one_pass(short, body)
@@ -327,7 +352,7 @@ class TestHowLongRecordsAreKept:
 
     async def test_what_waits_for_its_first_pass_does_not_expire(self, durable: Any, redis: Redis) -> None:
         store = RedisCheckpointer(redis, durable.checkpointer.namespace, ttl=ms(60))
-        one = RedisDurable(store, durable.scheduler)
+        one = pair(store, durable.scheduler)
         split: SplitDurable[Any] = SplitDurable(store, durable.scheduler)
 
         async def body(run: Run) -> object:
@@ -358,7 +383,7 @@ class TestHowLongRecordsAreKept:
     @pytest.mark.parametrize("wait", ["sleep", "wait"])
     async def test_a_ttl_shorter_than_the_wait(self, durable: Any, redis: Redis, wait: str) -> None:
         store = RedisCheckpointer(redis, durable.checkpointer.namespace, ttl=timedelta(seconds=2))
-        short = RedisDurable(store, durable.scheduler)
+        short = pair(store, durable.scheduler)
 
         async def body(run: Run) -> None:
             async def effect() -> str:

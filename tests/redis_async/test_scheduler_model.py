@@ -1,9 +1,9 @@
-"""Queues and inboxes against models: random commands, and a cancellation disturbed between its calls."""
+"""Queues and inboxes against models: random commands, and housekeeping disturbed between its calls."""
 
 from __future__ import annotations
 
 import asyncio
-from collections import Counter, defaultdict
+from collections import Counter
 from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime, timedelta, timezone
@@ -28,6 +28,7 @@ from durably_redis_async import (
     claimed,
     resume,
 )
+from durably_redis_async._client import send
 from durably_redis_async.interfaces import Scheduler
 from hypothesis import HealthCheck, example, given, settings
 from hypothesis import strategies as st
@@ -200,16 +201,12 @@ class Drive:
     def handle(self, who: int, delivery: Delivery) -> Handle:
         return Handle(who if self.personal else None, delivery.receipt)
 
-    def remains(self, delivery: Delivery) -> bool:
-        """Whether it is what a cancellation under way may still leave to be seen."""
-        return False
-
     async def run(self, commands: Sequence[Command]) -> None:
         for command in commands:
             await self.do(*command)
 
     async def do(self, name: str, *details: Any) -> None:
-        if name in ("done", "wake_at", "extend"):
+        if name in ("done", "wake_at", "extend", "holding"):
             back, foreign, *rest = details
             if self.taken:
                 who, delivery = self.taken[-1 - back % len(self.taken)]
@@ -230,9 +227,20 @@ class Drive:
         if delivery is None:
             assert not self.books.visible(self.clock()), f"nothing was yielded: {self.books}"
             return None
-        if not self.remains(delivery):
-            self.books.take(delivery.workflow, self.handle(who, delivery), self.clock())
+        self.books.take(delivery.workflow, self.handle(who, delivery), self.clock())
         return self._took(who, delivery)
+
+    async def take_now(self, who: int, most: int = 2) -> None:
+        consumer = self.consumers[who]
+        if isinstance(consumer, MemoryScheduler):
+            return
+        assert isinstance(consumer, (RedisStreamScheduler, RedisSetScheduler))
+        visible = self.books.visible(self.clock()).total()
+        taken = await consumer.take_now(most)
+        assert len(taken) == min(visible, most), f"{taken} of {self.books}"
+        for delivery in taken:
+            self.books.take(delivery.workflow, self.handle(who, delivery), self.clock())
+            self._took(who, delivery)
 
     async def reclaim(self, who: int) -> Delivery | None:
         consumer = self.consumers[who]
@@ -241,13 +249,11 @@ class Drive:
             assert not self.each or not self.books.out, f"nothing was taken over: {self.books}"
             return None
         assert self.each, "a queue whose deliveries show up by themselves has nothing to take over"
-        if not self.remains(delivery):
-            self.books.take_over(delivery.workflow, self.handle(who, delivery))
+        self.books.take_over(delivery.workflow, self.handle(who, delivery))
         return self._took(who, delivery)
 
     def _took(self, who: int, delivery: Delivery) -> Delivery:
-        if not self.remains(delivery):
-            self.promises.yielded(delivery.workflow, self.handle(who, delivery))
+        self.promises.yielded(delivery.workflow, self.handle(who, delivery))
         self.taken.append((who, delivery))
         return delivery
 
@@ -303,7 +309,7 @@ class Drive:
             found += await self._drained()
         self.clock.moment += timedelta(days=1)
         while (delivery := await self.reclaim(NEWCOMER)) is not None:
-            found[delivery.workflow] += not self.remains(delivery)
+            found[delivery.workflow] += 1
             await self.done(NEWCOMER, delivery)
         found += await self._drained()  # which leaves out what was found no time
         assert owed <= found.keys(), f"made ready, and not answered for since: {owed - found.keys()}"
@@ -313,7 +319,7 @@ class Drive:
         await self.wake_due(NEWCOMER)
         expected, found = self.books.visible(self.clock()), Counter[str]()
         while (delivery := await self.next_ready(NEWCOMER)) is not None:
-            found[delivery.workflow] += not self.remains(delivery)
+            found[delivery.workflow] += 1
             await self.done(NEWCOMER, delivery)
         assert +found == expected
         return +found
@@ -355,6 +361,7 @@ answered = (st.integers(0, 4), st.sampled_from((False, False, False, True)))
 commands = weighted(
     (4, command("make_ready", who, workflow)),
     (5, command("next_ready", who)),
+    (2, command("take_now", who)),
     (2, command("reclaim", who)),
     (3, command("wake_at", *answered, st.sampled_from((-3, 0, 1, 4, 3600)))),
     (2, command("done", *answered)),
@@ -411,29 +418,27 @@ class Stepped(Redis):
 
 
 @dataclass
-class Cancelling:
-    """A cancellation that goes on by one command at a time. `last`: the last entry that it drops, once it has begun."""
+class Trimming:
+    """Housekeeping that goes on by one command at a time."""
 
-    workflow: str
     client: Stepped
-    running: asyncio.Task[None]
-    last: tuple[int, int] | None = None
+    running: asyncio.Task[int]
 
     @staticmethod
-    async def begun(redis: Redis, namespace: str, workflow: str) -> Cancelling:
+    async def begun(redis: Redis, namespace: str, scan: int) -> Trimming:
         """One that is about to send its first command."""
         client = Stepped(redis)
-        scheduler = RedisStreamScheduler(client, namespace, scan=2)
-        for script in (scheduler.mark_cancelled, scheduler.unmark_cancelled):
+        scheduler = RedisStreamScheduler(client, namespace, scan=scan)
+        for script in (scheduler.sweeper, scheduler.trimmer, scheduler.unmarker):
             await redis.script_load(script.source)
 
-        async def cancel() -> None:
+        async def trim() -> int:
             try:
-                await scheduler.cancel(workflow)
+                return await scheduler.trim()
             finally:
                 client.news.put_nowait(False)
 
-        begun = Cancelling(workflow, client, asyncio.create_task(cancel()))
+        begun = Trimming(client, asyncio.create_task(trim()))
         assert await client.news.get()
         return begun
 
@@ -450,27 +455,15 @@ class Cancelling:
         await asyncio.wait([self.running])
 
 
-def entry(receipt: str) -> tuple[int, int]:
-    """A stream's id, as numbers."""
-    first, second = receipt.split("-")
-    return int(first), int(second)
-
-
 @dataclass
 class CancelDrive(Drive):
-    """A stream's drive with cancellations that others come in between of.
+    """A stream's drive whose cancellations leave marks, with housekeeping that others come in between of.
 
-    A cancellation drops what was asked for until its first command. Until it has returned, what it drops may still be
-    seen, but answers for it ask for nothing. One that died may leave some to be seen, until the next has returned.
+    What is cancelled is never seen again, whoever reads in whichever way, housekeeping under way or not.
     """
 
     redis: Redis
-    under_way: dict[int, Cancelling] = field(default_factory=dict, init=False)
-    died: bool = field(default=False, init=False)
-    dropped: dict[str, tuple[int, int]] = field(
-        default_factory=lambda: defaultdict(lambda: (0, 0)), init=False
-    )
-    swept: dict[str, tuple[int, int]] = field(default_factory=lambda: defaultdict(lambda: (0, 0)), init=False)
+    under_way: dict[int, Trimming] = field(default_factory=dict, init=False)
 
     @property
     def stream(self) -> RedisStreamScheduler:
@@ -478,71 +471,81 @@ class CancelDrive(Drive):
         assert isinstance(first, RedisStreamScheduler)
         return first
 
-    def remains(self, delivery: Delivery) -> bool:
-        one = entry(delivery.receipt)
-        if one > self.dropped[delivery.workflow]:
-            return False
-        assert one > self.swept[delivery.workflow], f"{delivery} was yielded after its cancellation"
-        return True
+    async def _stands(self, who: int, delivery: Delivery) -> bool:
+        consumer = self.consumers[who]
+        assert isinstance(consumer, RedisStreamScheduler)
+        return bool(await send(consumer.holding(delivery)))
 
-    async def _last(self) -> tuple[int, int]:
-        return entry((await self.redis.xinfo_stream(self.stream.ready_key))["last-generated-id"])
+    async def holding(self, who: int, delivery: Delivery) -> None:
+        """Whether it stands is whether it is out."""
+        assert await self._stands(who, delivery) == (self.handle(who, delivery) in self.books.out)
 
-    async def cancel(self, who: int, workflow: str) -> None:
-        await super().cancel(who, workflow)
-        self.dropped[workflow] = self.swept[workflow] = await self._last()
+    async def pull(self, who: int) -> None:
+        """As the worker does: read, and ask of each whether it stands."""
+        consumer = self.consumers[who]
+        assert isinstance(consumer, RedisStreamScheduler)
+        looking = asyncio.ensure_future(consumer.next_several(BRIEF, 2, False))
+        while not looking.done():
+            await self.nudge()
+        for delivery in await looking:
+            if await self._stands(who, delivery):
+                self.books.take(delivery.workflow, self.handle(who, delivery), self.clock())
+                self._took(who, delivery)
 
-    async def step(self, canceller: int, workflow: str, times: int = 1) -> None:
-        """Go on with this canceller's cancellation, or begin one of `workflow`."""
-        one = self.under_way.get(canceller)
+    async def step(self, housekeeper: int, times: int = 1) -> None:
+        """Go on with this housekeeper's round, or begin one."""
+        one = self.under_way.get(housekeeper)
         if one is None:
-            one = await Cancelling.begun(self.redis, self.stream.namespace, workflow)
-            self.under_way[canceller] = one
+            one = self.under_way[housekeeper] = await Trimming.begun(
+                self.redis, self.stream.namespace, 1 + housekeeper
+            )
         for _ in range(times):
-            more = await one.step()
-            if one.last is None:
-                one.last = await self._last()
-                self.dropped[one.workflow] = one.last
-                self.books.forget(one.workflow)
-                self.promises.cancel(one.workflow)
-            if not more:
-                self.swept[one.workflow] = max(one.last, self.swept[one.workflow])
-                del self.under_way[canceller]
+            if not await one.step():
+                del self.under_way[housekeeper]
                 return
 
-    async def die(self, canceller: int) -> None:
-        if canceller in self.under_way:
-            self.died = True
-            await self.under_way.pop(canceller).die()
+    async def die(self, housekeeper: int) -> None:
+        if housekeeper in self.under_way:
+            await self.under_way.pop(housekeeper).die()
 
     async def finish(self) -> None:
-        """Let every cancellation come to its end. Those that did leave nothing of themselves."""
-        for canceller, one in list(self.under_way.items()):
-            while canceller in self.under_way:
-                await self.step(canceller, one.workflow)
-        marks = await self.redis.exists(cancelled_key(self.stream.namespace))
-        assert self.died or not marks
+        """Let every round come to its end."""
+        for housekeeper in list(self.under_way):
+            while housekeeper in self.under_way:
+                await self.step(housekeeper)
+
+    async def clean(self) -> None:
+        """When all was answered for, housekeeping leaves nothing of it."""
+        await self.stream.trim()
+        assert await self.redis.xlen(self.stream.ready_key) == 0
+        assert not await self.redis.exists(cancelled_key(self.stream.namespace)), "marks stay"
 
     async def abandon(self) -> None:
-        for canceller in list(self.under_way):
-            await self.die(canceller)
+        for housekeeper in list(self.under_way):
+            await self.die(housekeeper)
 
 
-async def cancelling(redis: Redis) -> CancelDrive:
-    """A drive over a fresh stream, with cancellations."""
+async def cancelling(redis: Redis, scans: Sequence[int] = (1, 4, 2)) -> CancelDrive:
+    """A drive over a fresh stream, whose consumers call different lengths short."""
     plain = await driven("stream", redis)
+    for consumer, scan in zip(plain.consumers, scans, strict=True):
+        assert isinstance(consumer, RedisStreamScheduler)
+        consumer.scan = scan
     return CancelDrive(plain.consumers, plain.clock, plain.nudge, each=True, personal=True, redis=redis)
 
 
-canceller = st.integers(0, 1)
+housekeeper = st.integers(0, 1)
 disturbed = weighted(
-    (6, command("step", canceller, workflow, st.integers(1, 3))),
-    (1, command("die", canceller)),
+    (6, command("step", housekeeper, st.integers(1, 3))),
+    (1, command("die", housekeeper)),
+    (3, command("cancel", who, workflow)),
+    (2, command("pull", who)),
+    (2, command("holding", *answered)),
     (16, commands),
 )
 
 
-@settings(REPRODUCIBLE, max_examples=100)
+@settings(REPRODUCIBLE, max_examples=150)
 @given(acts=many(disturbed))
 async def test_what_is_cancelled_stays_cancelled_whoever_comes_in_between(
     redis: Redis, acts: list[Command]
@@ -552,6 +555,7 @@ async def test_what_is_cancelled_stays_cancelled_whoever_comes_in_between(
         await drive.run(acts)
         await drive.finish()
         await drive.drain()
+        await drive.clean()
     finally:
         await drive.abandon()
 
@@ -591,43 +595,51 @@ MEANWHILE: dict[str, list[Command]] = {
         ("wake_due", 1),
     ],
     "next_ready, wake_at, wake_due": [("next_ready", 0), ("wake_at", *NEWEST, PAST), ("wake_due", 1)],
+    "pull, holding": [("pull", 0), ("pull", 1), ("holding", *NEWEST), ("holding", *OLDER)],
+    "take_now": [("take_now", 1), ("wake_at", *NEWEST, PAST)],
     "extend": [("extend", *OLDER)],
     "done": [("done", *OLDER)],
     "trim": [("trim", 0)],
+    "trim, make_ready": [("trim", 0), ("make_ready", 0, "a"), ("trim", 1)],
     "cancel": [("cancel", 0, "a")],
     "cancel, make_ready": [("cancel", 0, "a"), ("make_ready", 0, "a")],
     "make_ready, cancel": [("make_ready", 0, "a"), ("cancel", 0, "a")],
+    "make_ready, short cancel": [("make_ready", 0, "a"), ("next_ready", 1), ("cancel", 1, "a")],
     "cancel another": [("cancel", 0, "ü|:")],
-    "make_ready, and a second that outlives this one": [
+    "make_ready, and a second round that overtakes": [
         ("make_ready", 0, "a"),
-        *[("next_ready", 1)] * 5,
-        ("step", 1, "a", 1),
-        ("step", 0, "a", 100),
+        ("cancel", 0, "a"),
+        ("make_ready", 0, "a"),
+        ("step", 1, 100),
+        ("next_ready", 1),
         ("wake_at", *NEWEST, PAST),
         ("wake_due", 0),
     ],
     "death": [("die", 0)],
-    "death, another": [("die", 0), ("step", 1, "a", 100)],
+    "death, another": [("die", 0), ("step", 1, 100)],
     "death, make_ready": [("die", 0), ("make_ready", 0, "a"), ("wake_at", *OLDER, PAST)],
 }
 
 
 @pytest.mark.parametrize("meanwhile", MEANWHILE)
-async def test_a_cancellation_is_disturbed_before_its_every_command(redis: Redis, meanwhile: str) -> None:
+async def test_housekeeping_after_a_cancellation_is_disturbed_before_its_every_command(
+    redis: Redis, meanwhile: str
+) -> None:
     sent = 0
     over = False
     while not over:
         drive = await cancelling(redis)
         try:
-            await drive.run([*BEFORE, ("step", 0, "a", sent)])
+            await drive.run([*BEFORE, ("cancel", 0, "a"), ("step", 0, sent)])
             over = not drive.under_way
             await drive.run(MEANWHILE[meanwhile])
             await drive.finish()
             await drive.drain()
+            await drive.clean()
         finally:
             await drive.abandon()
         sent += 1
-    assert sent > 6, "it reads several pages, and deletes from more than one"
+    assert sent > 8, "it reads several pages, trims, and takes a mark off"
 
 
 class Died(Exception):

@@ -5,10 +5,14 @@ from __future__ import annotations
 from typing import Any
 
 import pytest
+from durably.embedded import EmbeddedServer
+from durably.queue_scripts import read_entries
 from durably_redis_async import Delivery, RedisStreamScheduler
+from durably_redis_async._client import send
 from redis.exceptions import ResponseError
 from support import ms
 from support_async import Redis, sleep
+from support_async import client as connect
 
 
 @pytest.fixture
@@ -63,17 +67,129 @@ async def test_what_does_not_fit_is_refused(redis: Redis, options: dict[str, Any
         RedisStreamScheduler(redis, **options)
 
 
-async def test_cancel_reads_a_backlog_page_by_page(redis: Redis, namespace: str) -> None:
-    queue = RedisStreamScheduler(redis, namespace, scan=3)
-    await queue.prepare()
-    for n in range(20):
-        await queue.make_ready(f"w{n % 4}")
-    await queue.cancel("w2")
-    seen = []
+async def backlog(redis: Redis, queue: RedisStreamScheduler, count: int, of: int) -> None:
+    pipe = redis.pipeline(transaction=False)
+    for n in range(count):
+        pipe.xadd(queue.ready_key, {"workflow": f"w{n % of}"})
+    await pipe.execute()
+
+
+async def marks(redis: Redis, queue: RedisStreamScheduler) -> set[str]:
+    return {str(one) for one in await redis.hkeys(queue.marks_key)}
+
+
+async def seen(queue: RedisStreamScheduler) -> list[str]:
+    found = []
     while (delivery := await queue.next_ready(ms(5))) is not None:
-        seen.append(delivery.workflow)
-    assert sorted(set(seen)) == ["w0", "w1", "w3"]
-    assert len(seen) == 15
+        found.append(delivery.workflow)
+        await queue.done(delivery)
+    return found
+
+
+@pytest.mark.parametrize("scan", [3, 20], ids=["long", "short"])
+async def test_what_is_cancelled_is_yielded_to_no_group(redis: Redis, namespace: str, scan: int) -> None:
+    queue = RedisStreamScheduler(redis, namespace, scan=scan)
+    other = RedisStreamScheduler(redis, namespace, group="others")
+    for one in (queue, other):
+        await one.prepare()
+    await backlog(redis, queue, 20, 4)
+    await queue.cancel("w2")
+    assert await marks(redis, queue) == ({"w2"} if scan < 20 else set())
+    for one in (queue, other):
+        found = await seen(one)
+        assert sorted(set(found)) == ["w0", "w1", "w3"] and len(found) == 15
+    assert await queue.trim() == 15
+    assert not await marks(redis, queue)
+    await queue.make_ready("w2")
+    assert await seen(queue) == ["w2"]
+
+
+async def test_cancel_is_one_call_that_reads_no_long_backlog(own_server: EmbeddedServer) -> None:
+    client = connect(own_server.url)
+    queue = RedisStreamScheduler(client)
+    await queue.prepare()
+    await backlog(client, queue, 2_000, 500)
+    await queue.cancel("w1")
+    await client.config_resetstat()
+    await queue.cancel("w7")
+    stats: Any = await client.info("commandstats")
+    called = {name.removeprefix("cmdstat_"): one["calls"] for name, one in stats.items()}
+    assert called["evalsha"] == 1 and "xrange" not in called and "xdel" not in called
+    found = await queue.next_several(ms(50), 500)
+    assert len(found) == 498 and not {"w1", "w7"} & {one.workflow for one in found}
+    await client.aclose()
+
+
+async def test_cancelled_entries_by_the_thousand_are_passed_over_at_once(
+    redis: Redis, queue: RedisStreamScheduler
+) -> None:
+    await backlog(redis, queue, 6_000, 1)
+    await queue.make_ready("here")
+    await queue.cancel("w0")
+    await queue.make_ready("there")
+    assert [one.workflow for one in await queue.next_several(ms(5), 1)] == ["here"]
+    assert [one.workflow for one in await queue.take_now(5)] == ["there"]
+    assert await redis.xlen(queue.ready_key) == 2
+
+
+async def test_a_cancellation_that_is_sent_twice_leaves_alone_what_came_in_between(
+    redis: Redis, namespace: str
+) -> None:
+    queue = RedisStreamScheduler(redis, namespace, scan=1)
+    await queue.prepare()
+    await backlog(redis, queue, 5, 1)
+    cancel = queue.cancelling("w0")
+    await send(cancel)
+    await queue.make_ready("w0")
+    await send(cancel)
+    assert await seen(queue) == ["w0"]
+
+
+async def test_housekeeping_deletes_what_is_cancelled_before_anybody_reads_it(
+    redis: Redis, namespace: str
+) -> None:
+    queue = RedisStreamScheduler(redis, namespace, scan=7)
+    await queue.prepare()
+    await backlog(redis, queue, 40, 4)
+    await queue.cancel("w1")
+    await queue.make_ready("w1")
+    await queue.cancel("w2")
+    await queue.make_ready("w0")
+    assert await queue.trim() == 20
+    assert not await marks(redis, queue), "the sweep has seen to it"
+    left: Any = await redis.xrange(queue.ready_key)
+    assert [fields["workflow"] for _, fields in left].count("w1") == 1
+    assert sorted(set(await seen(queue))) == ["w0", "w1", "w3"]
+
+
+async def test_a_mark_that_is_put_there_during_a_sweep_outlives_it(redis: Redis, namespace: str) -> None:
+    queue = RedisStreamScheduler(redis, namespace, scan=2)
+    await queue.prepare()
+    await backlog(redis, queue, 6, 3)
+    await queue.cancel("w0")
+    keys = [queue.ready_key, queue.marks_key]
+    last, upto, deleted = await queue.sweeper(keys, ["", "", 2])
+    assert deleted == 1
+    await queue.cancel("w1")
+    while last:
+        last, upto, deleted = await queue.sweeper(keys, [last, upto, 2])
+    assert await queue.unmarker(keys, [upto, "0", 10]) == "0"
+    assert await marks(redis, queue) == {"w1"}, "its first entry was passed before"
+    assert await seen(queue) == ["w2"] * 2
+
+
+async def test_cancel_leaves_its_mark_though_no_memory_is_left(own_server: EmbeddedServer) -> None:
+    client = connect(own_server.url)
+    queue = RedisStreamScheduler(client, scan=1)
+    await queue.prepare()
+    await backlog(client, queue, 6, 2)
+    await client.script_load(queue.mark_cancelled.source)
+    await client.config_set("maxmemory-policy", "noeviction")
+    await client.config_set("maxmemory", 1)
+    await queue.cancel("w1")
+    await client.config_set("maxmemory", 0)
+    assert await seen(queue) == ["w0"] * 3
+    await client.aclose()
 
 
 async def test_reclaim_passes_over_what_was_cancelled(redis: Redis, queue: RedisStreamScheduler) -> None:
@@ -153,8 +269,7 @@ class TestTrim:
             pipe.xadd(queue.ready_key, {"workflow": f"w{n}"})
         await pipe.execute()
         reply: Any = await redis.xreadgroup(queue.group, queue.consumer, {queue.ready_key: ">"}, count=20_000)
-        entries = next(iter(reply.values()))[0] if isinstance(reply, dict) else reply[0][1]
-        await redis.xack(queue.ready_key, queue.group, *(one for one, _ in entries))
+        await redis.xack(queue.ready_key, queue.group, *(one for one, _ in read_entries(reply)))
         before = await _calls(redis)
         assert await queue.trim() == 20_000
         assert await _calls(redis) - before > 5, "one call did it all"

@@ -2,19 +2,21 @@
 
 from __future__ import annotations
 
+import time
 from datetime import timedelta
 from typing import Any
 
 import pytest
 from durably.embedded import EmbeddedServer
-from durably.keys import set_slept_key, sweep_lock_key
-from durably.sweep_scripts import Look
+from durably.keys import bell_key, set_slept_key, sweep_lock_key
+from durably.sweep_scripts import LOOK, Look, look_keys, read_look
 from durably_redis_async import (
     Blocked,
     Completed,
     MemoryCheckpointer,
     MemoryScheduler,
     RedisCheckpointer,
+    RedisDurable,
     RedisSetScheduler,
     RedisStreamScheduler,
     Run,
@@ -23,11 +25,12 @@ from durably_redis_async import (
     Swept,
     advance,
     claimed,
+    now_utc,
     sweep,
     sweeping,
     work,
 )
-from durably_redis_async._client import send
+from durably_redis_async._client import is_cluster, register, send
 from durably_redis_async.resume import resume
 from durably_redis_async.sweeper import _side
 from proxy import serving
@@ -553,10 +556,10 @@ async def test_what_a_sweep_says_is_said_again(
             assert await send(side.mending("w2", look)) is True and proxy.swallowed == before + 1
             await durable.scheduler.cancel("w2")
         (cursor, page) = await side.sleepers("0")
-        assert cursor == "0" and [name for name, _ in page] == ["w"]
+        assert cursor == "0" and [one.workflow for one in page] == ["w"]
         assert await send(side.parking("w", "17", "no")) is False
         proxy.swallow_next("evalsha")
-        assert await send(side.parking("w", page[0][1], "why")) is True
+        assert await send(side.parking("w", page[0].said, "why")) is True
         assert list(await durable.scheduler.parked()) == ["w"]
         if side.queue is far.scheduler and isinstance(far.scheduler, RedisStreamScheduler):
             other = RedisStreamScheduler(redis, namespace, consumer="gone")
@@ -566,3 +569,133 @@ async def test_what_a_sweep_says_is_said_again(
             proxy.swallow_next("evalsha")
             assert "gone" in await side.consumers(ms(20))
         await client.aclose()
+
+
+class TestCancellations:
+    """What is cancelled behind a long backlog, where a mark stands for it, and while a sweep looks."""
+
+    async def test_a_pass_that_a_cancellation_forestalled_asks_for_nothing(
+        self, redis: Redis, namespace: str
+    ) -> None:
+        for kind in ("stream", "set"):
+            durable = pair(kind, redis, namespace + kind)
+            await durable.scheduler.prepare()
+            await durable.start("w", "in")
+            await worked(durable, naps, 0.01)
+            await durable.scheduler.make_ready("w")
+            delivery = await durable.scheduler.next_ready(ms(50))
+            assert delivery is not None
+            await durable.scheduler.cancel("w")
+            await sleep(0.005)
+            assert await advance(durable, naps, delivery) is None, "it was claimed, and given back"
+            await sleep(0.2)
+            for _ in range(2):
+                swept = await once(durable)
+                assert (swept.woken, swept.asleep) == ((), ()), "cancelled stays cancelled"
+            await durable.checkpointer.supply("w", "go", 1)
+            assert (await once(durable)).woken == ("w",), "this came after it"
+            assert Completed("awake") in await worked(durable, naps, 0.2)
+
+    async def test_what_a_mark_holds_back_is_no_wakeup(self, redis: Redis, namespace: str) -> None:
+        for out in (False, True):
+            queue = RedisStreamScheduler(redis, f"{namespace}{out}", lease=ms(60_000), scan=1)
+            durable: Any = SplitDurable(RedisCheckpointer(redis, f"{namespace}{out}"), queue)
+            await queue.prepare()
+            await durable.start("w", "in")
+            await worked(durable, waits, 0.01)
+            for name in ("x", "w"):
+                await queue.make_ready(name)
+            if out:
+                assert [one.workflow for one in await queue.take_now(2)] == ["x", "w"]
+            await queue.cancel("w")
+            assert await redis.hlen(queue.marks_key) == 1
+            await sleep(0.005)
+            await durable.checkpointer.supply("w", "go", "value")
+            assert (await once(durable)).woken == ("w",)
+            assert (await once(durable)).woken == (), "the new wakeup is there"
+
+    async def test_one_that_was_cancelled_since_is_not_parked(self, redis: Redis, namespace: str) -> None:
+        for scan in (1, 500):
+            queue = RedisStreamScheduler(redis, f"{namespace}{scan}", lease=ms(60_000), scan=scan)
+            await queue.prepare()
+            for name in ("x", "w"):
+                await queue.make_ready(name)
+            await queue.next_ready(ms(50))
+            delivery = await queue.next_ready(ms(50))
+            assert delivery is not None and delivery.workflow == "w"
+            await queue.cancel("w")
+            await queue.park(delivery, "late")
+            assert await queue.parked() == {}
+            pending: Any = await redis.xpending(queue.ready_key, queue.group)
+            assert pending["pending"] == 1
+
+    async def test_a_deletion_while_a_sweep_looks(self, durable: Any, redis: Redis) -> None:
+        if is_cluster(redis):
+            whole: Any = durable
+        else:
+            whole = RedisDurable(durable.checkpointer, durable.scheduler)
+        await once(durable)
+        await durable.start("w", "in")
+        await worked(durable, waits, 0.01)
+        await durable.checkpointer.supply("w", "go", "value")
+        await sleep(0.005)
+        call = register(redis, LOOK).call(look_keys(durable.checkpointer.namespace, "w"), [1], read_look)
+        look = await send(call)
+        assert look.kind == "news"
+        await whole.delete("w")
+        assert await send(_side(durable).mending("w", look)) is False
+        assert await durable.scheduler.next_ready(ms(5)) is None
+        await sleep(0.005)
+        await once(durable)
+        assert (await _side(durable).cancelled("0"))[1] == [], "no note of it is left"
+
+
+async def test_a_waiting_reader_is_rung(redis: Redis, namespace: str) -> None:
+    queue = RedisSetScheduler(redis, namespace)
+    durable: Any = SplitDurable(RedisCheckpointer(redis, namespace), queue)
+    for name in ("mended", "parked"):
+        await durable.checkpointer.supply(name, "a", 1)
+    await queue.make_ready("parked")
+    delivery = await queue.next_ready(ms(50))
+    assert delivery is not None
+    await queue.park(delivery, "why")
+    await durable.checkpointer.release(await claimed(durable.checkpointer, "parked"), Completed(1))
+    for name, act in (("parked", lambda: queue.unpark("parked")), ("mended", lambda: once(durable))):
+        reading = Started(queue.next_ready, ms(5000))
+        await sleep(0.2)
+        assert await redis.exists(bell_key(namespace)) == 0
+        began = time.monotonic()
+        await act()
+        taken = await reading.result()
+        assert taken is not None and taken.workflow == name
+        assert time.monotonic() - began < 0.5, "it looks by itself once a second"
+        await queue.done(taken)
+
+
+async def test_a_wakeup_out_of_a_sleep_says_so_however_it_is_taken(durable: Any) -> None:
+    queue = durable.scheduler
+
+    async def abandoned() -> Any:
+        assert len(await queue.take_now(1)) == 1
+        return await queue.reclaim(ms(0))
+
+    takes: list[Any] = [lambda: queue.take_now(1), lambda: queue.next_several(ms(50), 1), abandoned]
+    for take in takes:
+        await queue.make_ready("w")
+        delivery = await queue.next_ready(ms(50))
+        assert delivery is not None and not delivery.slept
+        await queue.wake_at(delivery, now_utc() - ms(5))
+        await queue.wake_due()
+        taken = await take()
+        if taken is None:  # the set has nothing to take over by hand
+            break
+        (again,) = taken if isinstance(taken, list) else [taken]
+        assert again.slept
+        extended = await queue.extend(again, ms(100))
+        assert extended.slept
+        await queue.wake_at(extended, now_utc() - ms(5))
+        await queue.wake_due()
+        (last,) = await queue.take_now(1)
+        assert last.slept
+        await queue.done(last)
+        assert await queue.available(10) == 0

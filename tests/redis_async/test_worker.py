@@ -486,14 +486,45 @@ async def test_a_wakeup_cancelled_before_its_pass_began_runs_nothing(redis: Redi
         assert await durable.checkpointer.claim("gone") is not None
 
 
+async def test_a_worker_runs_nothing_that_was_cancelled_in_a_long_queue(redis: Redis, namespace: str) -> None:
+    ended: list[str] = []
+    gates: dict[str, Any] = {}
+
+    async def body(run: Run) -> None:
+        if run.workflow == "first":
+            gates["began"].set()
+            await wait(gates["go"], 5)
+        ended.append(run.workflow)
+
+    stores: list[Any] = [RedisCheckpointer(redis, namespace), MemoryCheckpointer()]
+    for n, store in enumerate(stores):
+        queue = RedisStreamScheduler(redis, f"{namespace}{n}", scan=1)
+        durable: SplitDurable[Any] = SplitDurable(store, queue)
+        gates["began"], gates["go"] = Event(), Event()
+        del ended[:]
+        async with Working(durable, body, limit=1):
+            await queue.make_ready("first")
+            assert await wait(gates["began"], 5)
+            for m in range(30):
+                await queue.make_ready("gone" if m % 3 else f"w{m}")
+            await queue.cancel("gone")
+            gates["go"].set()
+            await finished(ended, 11)
+            await queue.make_ready("gone")
+            await finished(ended, 12)
+        assert sorted(ended) == sorted([*(f"w{m}" for m in range(0, 30, 3)), "first", "gone"])
+        pending: Any = await redis.xpending(queue.ready_key, queue.group)
+        assert pending["pending"] == 0
+
+
 async def test_a_drain_lets_the_write_under_way_end(redis: Redis, namespace: str) -> None:
     began = Event()
 
     class Slow(RedisCheckpointer):
-        async def record(self, holder: Pass, key: str, value: object) -> Any:
+        async def record(self, holder: Pass, key: str, value: object, **asked: Any) -> Any:
             began.set()
             await sleep(1.0)
-            return await super().record(holder, key, value)
+            return await super().record(holder, key, value, **asked)
 
     durable: SplitDurable[Any] = SplitDurable(Slow(redis, namespace), RedisStreamScheduler(redis, namespace))
 

@@ -30,10 +30,16 @@ from durably_redis_sync import (
     resume,
     work,
 )
+from durably_redis_sync._client import is_cluster
 from proxy import serving
 from support import ms
 from support_sync import Event, Redis, Started, eventually, sleep
 from support_sync import client as connect
+
+
+def pair(store: RedisCheckpointer, queue: Any) -> Any:
+    """The two as one pair: what concerns both is one script, where there is one server."""
+    return SplitDurable(store, queue) if is_cluster(store.redis) else RedisDurable(store, queue)
 
 
 @pytest.fixture(params=["stream", "set"])
@@ -45,7 +51,7 @@ def durable(request: pytest.FixtureRequest, redis: Redis, namespace: str) -> Any
     else:
         queue = RedisSetScheduler(redis, namespace, lease=ms(200), poll=ms(5))
     queue.prepare()
-    return RedisDurable(RedisCheckpointer(redis, namespace), queue)
+    return pair(RedisCheckpointer(redis, namespace), queue)
 
 
 NAP = ms(20)
@@ -122,13 +128,32 @@ class TestGone:
             outcome = one_pass(durable, body)
         redis.delete(durable.checkpointer.hash_key("w"))
         durable.arrive("w", "go", 1)
-        with pytest.raises(CheckpointGone, match="'w'.*1 of 2") as caught:
+        with pytest.raises(CheckpointGone, match="'w'.*1 of 3") as caught:
             one_pass(durable, body)
         assert caught.value.workflow == "w" and body.ran == 1
         for claim in (durable.checkpointer.claim, lambda name: claimed(durable.checkpointer, name)):
             with pytest.raises(CheckpointGone):
                 claim("w")
         assert list(durable.scheduler.parked()) == ["w"] and nothing_waits(durable)
+
+    def test_as_many_that_come_as_are_gone_hide_nothing(self, durable: Any, redis: Redis) -> None:
+        def waits(run: Run) -> object:
+            given = run.input(int)
+            return given, run.awaiting("go", int)
+
+        durable.start("w", 1)
+        assert isinstance(one_pass(durable, waits), Blocked)
+        redis.delete(durable.checkpointer.hash_key("w"))
+        durable.arrive("w", "go", 1)
+        durable.deliver("w", "hi")
+        with pytest.raises(CheckpointGone, match="2 of 3"):
+            one_pass(durable, waits)
+        durable.delete("w")
+        durable.start("w", 2)
+        durable.arrive("w", "go", 3)
+        while not isinstance(outcome := one_pass(durable, waits), Completed):
+            pass
+        assert outcome == Completed((2, 3))
 
     def test_a_sleeper_of_which_nothing_at_all_is_known(self, durable: Any, redis: Redis) -> None:
         body = Body()
@@ -149,7 +174,7 @@ class TestGone:
             durable.checkpointer.claim("w")
 
     def test_expiry_itself_is_noticed(self, durable: Any, redis: Redis, namespace: str) -> None:
-        short = RedisDurable(RedisCheckpointer(redis, namespace, ttl=ms(150)), durable.scheduler)
+        short = pair(RedisCheckpointer(redis, namespace, ttl=ms(150)), durable.scheduler)
         body = Body()
         short.scheduler.make_ready("w")
         one_pass(short, body)
@@ -328,7 +353,7 @@ class TestHowLongRecordsAreKept:
 
     def test_what_waits_for_its_first_pass_does_not_expire(self, durable: Any, redis: Redis) -> None:
         store = RedisCheckpointer(redis, durable.checkpointer.namespace, ttl=ms(60))
-        one = RedisDurable(store, durable.scheduler)
+        one = pair(store, durable.scheduler)
         split: SplitDurable[Any] = SplitDurable(store, durable.scheduler)
 
         def body(run: Run) -> object:
@@ -359,7 +384,7 @@ class TestHowLongRecordsAreKept:
     @pytest.mark.parametrize("wait", ["sleep", "wait"])
     def test_a_ttl_shorter_than_the_wait(self, durable: Any, redis: Redis, wait: str) -> None:
         store = RedisCheckpointer(redis, durable.checkpointer.namespace, ttl=timedelta(seconds=2))
-        short = RedisDurable(store, durable.scheduler)
+        short = pair(store, durable.scheduler)
 
         def body(run: Run) -> None:
             def effect() -> str:

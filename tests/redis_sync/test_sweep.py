@@ -3,19 +3,21 @@
 
 from __future__ import annotations
 
+import time
 from datetime import timedelta
 from typing import Any
 
 import pytest
 from durably.embedded import EmbeddedServer
-from durably.keys import set_slept_key, sweep_lock_key
-from durably.sweep_scripts import Look
+from durably.keys import bell_key, set_slept_key, sweep_lock_key
+from durably.sweep_scripts import LOOK, Look, look_keys, read_look
 from durably_redis_sync import (
     Blocked,
     Completed,
     MemoryCheckpointer,
     MemoryScheduler,
     RedisCheckpointer,
+    RedisDurable,
     RedisSetScheduler,
     RedisStreamScheduler,
     Run,
@@ -24,11 +26,12 @@ from durably_redis_sync import (
     Swept,
     advance,
     claimed,
+    now_utc,
     sweep,
     sweeping,
     work,
 )
-from durably_redis_sync._client import send
+from durably_redis_sync._client import is_cluster, register, send
 from durably_redis_sync.resume import resume
 from durably_redis_sync.sweeper import _side
 from proxy import serving
@@ -552,10 +555,10 @@ def test_what_a_sweep_says_is_said_again(
             assert send(side.mending("w2", look)) is True and proxy.swallowed == before + 1
             durable.scheduler.cancel("w2")
         (cursor, page) = side.sleepers("0")
-        assert cursor == "0" and [name for name, _ in page] == ["w"]
+        assert cursor == "0" and [one.workflow for one in page] == ["w"]
         assert send(side.parking("w", "17", "no")) is False
         proxy.swallow_next("evalsha")
-        assert send(side.parking("w", page[0][1], "why")) is True
+        assert send(side.parking("w", page[0].said, "why")) is True
         assert list(durable.scheduler.parked()) == ["w"]
         if side.queue is far.scheduler and isinstance(far.scheduler, RedisStreamScheduler):
             other = RedisStreamScheduler(redis, namespace, consumer="gone")
@@ -565,3 +568,133 @@ def test_what_a_sweep_says_is_said_again(
             proxy.swallow_next("evalsha")
             assert "gone" in side.consumers(ms(20))
         client.close()
+
+
+class TestCancellations:
+    """What is cancelled behind a long backlog, where a mark stands for it, and while a sweep looks."""
+
+    def test_a_pass_that_a_cancellation_forestalled_asks_for_nothing(
+        self, redis: Redis, namespace: str
+    ) -> None:
+        for kind in ("stream", "set"):
+            durable = pair(kind, redis, namespace + kind)
+            durable.scheduler.prepare()
+            durable.start("w", "in")
+            worked(durable, naps, 0.01)
+            durable.scheduler.make_ready("w")
+            delivery = durable.scheduler.next_ready(ms(50))
+            assert delivery is not None
+            durable.scheduler.cancel("w")
+            sleep(0.005)
+            assert advance(durable, naps, delivery) is None, "it was claimed, and given back"
+            sleep(0.2)
+            for _ in range(2):
+                swept = once(durable)
+                assert (swept.woken, swept.asleep) == ((), ()), "cancelled stays cancelled"
+            durable.checkpointer.supply("w", "go", 1)
+            assert (once(durable)).woken == ("w",), "this came after it"
+            assert Completed("awake") in worked(durable, naps, 0.2)
+
+    def test_what_a_mark_holds_back_is_no_wakeup(self, redis: Redis, namespace: str) -> None:
+        for out in (False, True):
+            queue = RedisStreamScheduler(redis, f"{namespace}{out}", lease=ms(60_000), scan=1)
+            durable: Any = SplitDurable(RedisCheckpointer(redis, f"{namespace}{out}"), queue)
+            queue.prepare()
+            durable.start("w", "in")
+            worked(durable, waits, 0.01)
+            for name in ("x", "w"):
+                queue.make_ready(name)
+            if out:
+                assert [one.workflow for one in queue.take_now(2)] == ["x", "w"]
+            queue.cancel("w")
+            assert redis.hlen(queue.marks_key) == 1
+            sleep(0.005)
+            durable.checkpointer.supply("w", "go", "value")
+            assert (once(durable)).woken == ("w",)
+            assert (once(durable)).woken == (), "the new wakeup is there"
+
+    def test_one_that_was_cancelled_since_is_not_parked(self, redis: Redis, namespace: str) -> None:
+        for scan in (1, 500):
+            queue = RedisStreamScheduler(redis, f"{namespace}{scan}", lease=ms(60_000), scan=scan)
+            queue.prepare()
+            for name in ("x", "w"):
+                queue.make_ready(name)
+            queue.next_ready(ms(50))
+            delivery = queue.next_ready(ms(50))
+            assert delivery is not None and delivery.workflow == "w"
+            queue.cancel("w")
+            queue.park(delivery, "late")
+            assert queue.parked() == {}
+            pending: Any = redis.xpending(queue.ready_key, queue.group)
+            assert pending["pending"] == 1
+
+    def test_a_deletion_while_a_sweep_looks(self, durable: Any, redis: Redis) -> None:
+        if is_cluster(redis):
+            whole: Any = durable
+        else:
+            whole = RedisDurable(durable.checkpointer, durable.scheduler)
+        once(durable)
+        durable.start("w", "in")
+        worked(durable, waits, 0.01)
+        durable.checkpointer.supply("w", "go", "value")
+        sleep(0.005)
+        call = register(redis, LOOK).call(look_keys(durable.checkpointer.namespace, "w"), [1], read_look)
+        look = send(call)
+        assert look.kind == "news"
+        whole.delete("w")
+        assert send(_side(durable).mending("w", look)) is False
+        assert durable.scheduler.next_ready(ms(5)) is None
+        sleep(0.005)
+        once(durable)
+        assert (_side(durable).cancelled("0"))[1] == [], "no note of it is left"
+
+
+def test_a_waiting_reader_is_rung(redis: Redis, namespace: str) -> None:
+    queue = RedisSetScheduler(redis, namespace)
+    durable: Any = SplitDurable(RedisCheckpointer(redis, namespace), queue)
+    for name in ("mended", "parked"):
+        durable.checkpointer.supply(name, "a", 1)
+    queue.make_ready("parked")
+    delivery = queue.next_ready(ms(50))
+    assert delivery is not None
+    queue.park(delivery, "why")
+    durable.checkpointer.release(claimed(durable.checkpointer, "parked"), Completed(1))
+    for name, act in (("parked", lambda: queue.unpark("parked")), ("mended", lambda: once(durable))):
+        reading = Started(queue.next_ready, ms(5000))
+        sleep(0.2)
+        assert redis.exists(bell_key(namespace)) == 0
+        began = time.monotonic()
+        act()
+        taken = reading.result()
+        assert taken is not None and taken.workflow == name
+        assert time.monotonic() - began < 0.5, "it looks by itself once a second"
+        queue.done(taken)
+
+
+def test_a_wakeup_out_of_a_sleep_says_so_however_it_is_taken(durable: Any) -> None:
+    queue = durable.scheduler
+
+    def abandoned() -> Any:
+        assert len(queue.take_now(1)) == 1
+        return queue.reclaim(ms(0))
+
+    takes: list[Any] = [lambda: queue.take_now(1), lambda: queue.next_several(ms(50), 1), abandoned]
+    for take in takes:
+        queue.make_ready("w")
+        delivery = queue.next_ready(ms(50))
+        assert delivery is not None and not delivery.slept
+        queue.wake_at(delivery, now_utc() - ms(5))
+        queue.wake_due()
+        taken = take()
+        if taken is None:  # the set has nothing to take over by hand
+            break
+        (again,) = taken if isinstance(taken, list) else [taken]
+        assert again.slept
+        extended = queue.extend(again, ms(100))
+        assert extended.slept
+        queue.wake_at(extended, now_utc() - ms(5))
+        queue.wake_due()
+        (last,) = queue.take_now(1)
+        assert last.slept
+        queue.done(last)
+        assert queue.available(10) == 0

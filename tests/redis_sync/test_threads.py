@@ -155,10 +155,10 @@ class TestWaits:
 class TestCtrlC:
     def test_during_a_write_the_record_is_written_first(self) -> None:
         class Slow(MemoryCheckpointer):
-            def record(self, holder: Pass, key: str, value: object) -> Any:
+            def record(self, holder: Pass, key: str, value: object, **asked: Any) -> Any:
                 os.kill(os.getpid(), signal.SIGINT)
                 time.sleep(0.05)
-                return super().record(holder, key, value)
+                return super().record(holder, key, value, **asked)
 
         store = Slow()
 

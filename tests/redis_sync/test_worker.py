@@ -486,14 +486,45 @@ def test_a_wakeup_cancelled_before_its_pass_began_runs_nothing(redis: Redis, nam
         assert durable.checkpointer.claim("gone") is not None
 
 
+def test_a_worker_runs_nothing_that_was_cancelled_in_a_long_queue(redis: Redis, namespace: str) -> None:
+    ended: list[str] = []
+    gates: dict[str, Any] = {}
+
+    def body(run: Run) -> None:
+        if run.workflow == "first":
+            gates["began"].set()
+            wait(gates["go"], 5)
+        ended.append(run.workflow)
+
+    stores: list[Any] = [RedisCheckpointer(redis, namespace), MemoryCheckpointer()]
+    for n, store in enumerate(stores):
+        queue = RedisStreamScheduler(redis, f"{namespace}{n}", scan=1)
+        durable: SplitDurable[Any] = SplitDurable(store, queue)
+        gates["began"], gates["go"] = Event(), Event()
+        del ended[:]
+        with Working(durable, body, limit=1):
+            queue.make_ready("first")
+            assert wait(gates["began"], 5)
+            for m in range(30):
+                queue.make_ready("gone" if m % 3 else f"w{m}")
+            queue.cancel("gone")
+            gates["go"].set()
+            finished(ended, 11)
+            queue.make_ready("gone")
+            finished(ended, 12)
+        assert sorted(ended) == sorted([*(f"w{m}" for m in range(0, 30, 3)), "first", "gone"])
+        pending: Any = redis.xpending(queue.ready_key, queue.group)
+        assert pending["pending"] == 0
+
+
 def test_a_drain_lets_the_write_under_way_end(redis: Redis, namespace: str) -> None:
     began = Event()
 
     class Slow(RedisCheckpointer):
-        def record(self, holder: Pass, key: str, value: object) -> Any:
+        def record(self, holder: Pass, key: str, value: object, **asked: Any) -> Any:
             began.set()
             sleep(1.0)
-            return super().record(holder, key, value)
+            return super().record(holder, key, value, **asked)
 
     durable: SplitDurable[Any] = SplitDurable(Slow(redis, namespace), RedisStreamScheduler(redis, namespace))
 

@@ -1,20 +1,24 @@
 """What is true of a durable workflow in both flavours: values, signals, codecs, keys and the Lua of each guarantee."""
 
 from durably.codec import JSON, CheckpointCodec, JsonCodec
+from durably.durability import Durability
 from durably.durations import check_duration
 from durably.effects import LuaEffect
+from durably.findings import Finding
 from durably.keys import check_workflow_id
 from durably.msgspec_codec import MsgpackCodec, MsgspecCodec
 from durably.outcomes import Outcome
 from durably.signals import (
     CheckpointGone,
     Contended,
+    DurabilityUnsupported,
     EffectResultError,
     EffectTorn,
     Fenced,
     InputNeeded,
     Interruption,
     MessageNeeded,
+    NotDurable,
     ScheduledWakeup,
     Suspended,
     Swallowed,
@@ -53,10 +57,13 @@ __all__ = [
     "Completed",
     "Contended",
     "Delivery",
+    "Durability",
+    "DurabilityUnsupported",
     "EffectResultError",
     "EffectTorn",
     "Entry",
     "Fenced",
+    "Finding",
     "InputNeeded",
     "Interruption",
     "JsonCodec",
@@ -64,6 +71,7 @@ __all__ = [
     "MessageNeeded",
     "MsgpackCodec",
     "MsgspecCodec",
+    "NotDurable",
     "Outcome",
     "Pass",
     "Recorded",

@@ -63,6 +63,7 @@ class EmbeddedServer:
 
     `folder`: where its data are kept (append-only file) and found again; without one it keeps nothing. The folder is
     locked, so a second server on it is refused. `tcp`: listen on a free loopback port instead of a unix socket.
+    `port`: on this loopback port. `options`: further words of the server's command line.
     `fsync`: `"always"`, `"everysec"` or `"no"`, how often the append-only file is synced. `binary`: another server
     than the extra's. `patience`: how long the start may take, in seconds. Raises `EmbeddedError`.
     """
@@ -76,6 +77,7 @@ class EmbeddedServer:
         binary: str | os.PathLike[str] | None = None,
         patience: float = 20.0,
         options: tuple[str, ...] = (),
+        port: int | None = None,
     ) -> None:
         if fsync not in ("always", "everysec", "no"):
             raise ValueError(f"fsync must be 'always', 'everysec' or 'no', not {fsync!r}")
@@ -88,8 +90,8 @@ class EmbeddedServer:
         self._process: subprocess.Popen[bytes] | None = None
         self._watchdog: subprocess.Popen[bytes] | None = None
         self.folder = None if folder is None else Path(folder)
-        self.socket = None if tcp else str(self._own / "s")
-        self.port = _free_port() if tcp else 0
+        self.socket = None if tcp or port is not None else str(self._own / "s")
+        self.port = port if port is not None else _free_port() if tcp else 0
         try:
             self._lock_folder()
             self._start()

@@ -75,6 +75,15 @@ def said_key(namespace: str, workflow: str, nonce: str) -> str:
     return f"{namespace}:{{{workflow}}}:said:{nonce}"
 
 
+def tag_of(key: str) -> str:
+    """The hash tag of a key, in its braces: what decides its slot. The key itself in braces, if it has none."""
+    start = key.find("{")
+    end = key.find("}", start + 1)
+    if start < 0 or end <= start + 1:
+        return "{" + key + "}"
+    return key[start : end + 1]
+
+
 def ready_key(namespace: str) -> str:
     """The stream of wakeups."""
     return f"{{{namespace}}}:ready"
@@ -86,13 +95,18 @@ def sleeping_key(namespace: str) -> str:
 
 
 def cancelled_key(namespace: str) -> str:
-    """The hash of cancellations under way."""
+    """The hash of cancellations' marks."""
     return f"{{{namespace}}}:cancelled"
 
 
 def schedule_key(namespace: str) -> str:
     """The sorted set that is the set scheduler's whole queue."""
     return f"{namespace}:schedule"
+
+
+def bell_key(namespace: str) -> str:
+    """The list that the set scheduler's waiting readers wait at."""
+    return f"{{{schedule_key(namespace)}}}:bell"
 
 
 def receipts_key(namespace: str) -> str:

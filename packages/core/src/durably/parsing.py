@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from datetime import datetime
 from typing import Any
 
 from durably.records import is_typed
@@ -36,3 +37,15 @@ def plain(codec: object, workflow: str, key: str, parse: Callable[[object], Any]
         raise Unencodable(
             f"the value of step {key!r} in workflow {workflow!r} is not what its type says: {error}"
         ) from None
+
+
+def deadline(key: str, recorded: object) -> datetime:
+    """The deadline that a sleep recorded. Raises `ValueError` naming the step if it is none."""
+    if isinstance(recorded, str):
+        try:
+            due = datetime.fromisoformat(recorded)
+        except ValueError:
+            due = None
+        if due is not None and due.tzinfo is not None:
+            return due
+    raise ValueError(f"step {key!r} is recorded as {recorded!r}, which is no sleep's deadline")

@@ -16,7 +16,10 @@ STREAM_SUSPEND = read_script("stream_suspend")
 STREAM_HOLD = read_script("stream_hold")
 STREAM_ANSWER = read_script("stream_answer")
 STREAM_CANCEL = read_script("stream_cancel")
-STREAM_CANCELLED = read_script("stream_cancelled")
+STREAM_SIFT = read_script("stream_sift")
+STREAM_SWEEP = read_script("stream_sweep")
+STREAM_UNMARK = read_script("stream_unmark")
+STREAM_TAKE = read_script("stream_take")
 STREAM_TRIM = read_script("stream_trim")
 STREAM_RECLAIM = read_script("stream_reclaim")
 STREAM_HOLDING = read_script("stream_holding")
@@ -30,6 +33,7 @@ SET_SUSPEND = read_script("set_suspend")
 SET_RING = read_script("set_ring")
 SET_CANCEL = read_script("set_cancel")
 SET_HOLDING = read_script("set_holding")
+SET_WAKE = read_script("set_wake")
 SET_AVAILABLE = read_script("set_available")
 
 SET_PARK = read_script("set_park")
@@ -44,8 +48,8 @@ SEVERAL = 500
 RECLAIM_STEPS = 50
 """How far one call of the reclaim script looks, in steps of ten pending entries."""
 
-MARKS = 86_400_000
-"""How long a cancellation's mark outlives a canceller that died, in ms."""
+TAKE_READS = 2000
+"""How many entries one call of the stream's take reads at the most."""
 
 ANSWERS = 3_600_000
 """How long the set's last answers are kept for a repeated call, in ms: longer than a client goes on repeating."""
@@ -98,6 +102,12 @@ def read_entries(reply: Any) -> list[tuple[str, dict[str, str]]]:
         entries = entries[0]
     found = [_entry(one) for one in entries or ()]
     return [one for one in found if one is not None]
+
+
+def read_streams(reply: Any) -> dict[str, list[tuple[str, dict[str, str]]]]:
+    """The entries of an XREADGROUP reply on several streams, by stream, in any of the shapes that clients give."""
+    pairs = reply.items() if isinstance(reply, dict) else reply or ()
+    return {str(as_text(stream)): read_entries([[stream, entries]]) for stream, entries in pairs}
 
 
 def reclaimed_entry(reply: Any) -> tuple[str, tuple[str, dict[str, str]] | None]:

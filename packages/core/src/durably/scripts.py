@@ -12,7 +12,7 @@ from durably.durations import milliseconds
 from durably.keys import pass_key, said_key, workflow_key
 from durably.lua import read_script
 from durably.signals import CheckpointGone, EffectResultError, EffectTorn, Fenced
-from durably.values import Blocked, Completed, Pass, Sleeping
+from durably.values import CANCELLED, Blocked, Completed, Pass, Sleeping
 
 TAKE = read_script("take")
 STRETCH = read_script("stretch")
@@ -24,6 +24,7 @@ OFFER = read_script("offer")
 FILE_AWAY = read_script("file_away")
 FORGET = read_script("forget")
 TRANSACT = read_script("transact")
+PROVE = read_script("prove")
 
 REMEMBERED = 600_000
 """How long the answer to an `append` is kept for a repeated call, in ms: longer than a client goes on repeating."""
@@ -89,6 +90,8 @@ def hand_back(
         state, when = "waits", "" if abandon_after is None else str(milliseconds(abandon_after))
     elif isinstance(outcome, Completed):
         state, when = "ended", ""
+    elif outcome == CANCELLED:
+        state, when = "cancelled", ""
     else:
         state, when = "" if outcome is None else "failed", ""
     return keys, [holder.token, ttl, state, when, failed]
@@ -102,27 +105,46 @@ def _both(namespace: str, workflow: str) -> list[str]:
     return [workflow_key(namespace, workflow), pass_key(namespace, workflow)]
 
 
-def write(namespace: str, holder: Pass, key: str, encoding: str | bytes, ttl: int) -> Request:
-    """`ttl` in ms."""
-    return _both(namespace, holder.workflow), [key, encoding, holder.token, ttl]
+def write(
+    namespace: str, holder: Pass, key: str, encoding: str | bytes, ttl: int, proves: bool = False
+) -> Request:
+    """`ttl` in ms. `proves`: an acknowledgement follows, here as below."""
+    return _both(namespace, holder.workflow), [key, encoding, holder.token, ttl, _flag(proves)]
 
 
-def look(namespace: str, holder: Pass, key: str) -> Request:
+def look(namespace: str, holder: Pass, key: str, proves: bool = False) -> Request:
     """The look at a step's record."""
-    return _both(namespace, holder.workflow), [key, holder.token]
+    return _both(namespace, holder.workflow), [key, holder.token, _flag(proves)]
 
 
-def offer(namespace: str, workflow: str, key: str, encoding: str | bytes, ttl: int) -> Request:
+def offer(
+    namespace: str, workflow: str, key: str, encoding: str | bytes, ttl: int, proves: bool = False
+) -> Request:
     """`ttl` in ms."""
-    return _both(namespace, workflow), [key, encoding, ttl]
+    return _both(namespace, workflow), [key, encoding, ttl, _flag(proves)]
 
 
 def file_away(
-    namespace: str, workflow: str, encoding: str | bytes, ttl: int, nonce: str, once: str | None = None
+    namespace: str,
+    workflow: str,
+    encoding: str | bytes,
+    ttl: int,
+    nonce: str,
+    once: str | None = None,
+    proves: bool = False,
 ) -> Request:
     """`ttl` in ms. `once`: the message's own name."""
     keys = [*_both(namespace, workflow), said_key(namespace, workflow, nonce)]
-    return keys, [encoding, ttl, REMEMBERED, once or ""]
+    return keys, [encoding, ttl, REMEMBERED, _flag(proves), once or ""]
+
+
+def prove(namespace: str, holder: Pass) -> Request:
+    """For what a pass was handed."""
+    return [pass_key(namespace, holder.workflow)], [holder.token]
+
+
+def _flag(one: bool) -> str:
+    return "1" if one else ""
 
 
 def forget(namespace: str, workflow: str, ttl: int, nonce: str) -> Request:
@@ -138,6 +160,7 @@ def transact(
     kind: str,
     keys: tuple[str, ...],
     args: tuple[str | int | float | bytes, ...],
+    proves: bool = False,
 ) -> Request:
     """`ttl` in ms; `kind` is `json` where the encoding is, else empty."""
-    return [*_both(namespace, holder.workflow), *keys], [key, holder.token, ttl, kind, *args]
+    return [*_both(namespace, holder.workflow), *keys], [key, holder.token, ttl, kind, _flag(proves), *args]

@@ -115,6 +115,28 @@ class EffectResultError(TypeError):
     """A transacted effect returned something other than text, and had written nothing."""
 
 
+class NotDurable(Exception):
+    """A write was not acknowledged in time as its durability asks. It was accepted, and stands unless the server is lost.
+
+    `asked`: what was asked for, `reached`: what was reached, in words. Whoever comes next to the step finds the record,
+    and is told the same until it has reached what is asked.
+    """
+
+    def __init__(self, workflow: str, key: str, asked: str, reached: str) -> None:
+        super().__init__(
+            f"{key!r} of workflow {workflow!r} is recorded, but not acknowledged: "
+            f"asked for {asked}, reached: {reached}"
+        )
+        self.workflow = workflow
+        self.key = key
+        self.asked = asked
+        self.reached = reached
+
+
+class DurabilityUnsupported(Exception):
+    """The server cannot acknowledge what a durability asks for. Nothing has been written; the message says why."""
+
+
 class Unencodable(TypeError):
     """A value that the codec cannot carry. The error names workflow and step."""
 

@@ -10,11 +10,11 @@ from durably.lua import read_script
 from durably.queue_scripts import as_text
 
 LOOK = read_script("sweep_look")
+FORGIVE = read_script("sweep_forgive")
 STREAM_QUEUED = read_script("stream_queued")
 STREAM_MEND = read_script("stream_mend")
 STREAM_PARK_SLEEPER = read_script("stream_park_sleeper")
 STREAM_CONSUMERS = read_script("stream_consumers")
-STREAM_CANCELLED = read_script("stream_cancelled")
 SET_MEND = read_script("set_mend")
 SET_PARK_SLEEPER = read_script("set_park_sleeper")
 

@@ -17,6 +17,9 @@ BUDGET = timedelta(minutes=5)
 INBOX = "inbox:"
 """The key space of a workflow's messages, which only `append` may write to."""
 
+CANCELLED = "cancelled"
+"""What a pass came to whose wakeup was cancelled before it began: nothing is to be done until something new comes."""
+
 INPUT = "input"
 """The step name under which a workflow's input is recorded, unless its starter says otherwise."""
 

@@ -3,6 +3,7 @@
 import durably
 from durably import *  # noqa: F403
 
+from durably_redis_async.checking import check_server
 from durably_redis_async.checkpointer import RedisCheckpointer
 from durably_redis_async.durable import SplitDurable
 from durably_redis_async.extending import Extend, extending
@@ -18,6 +19,7 @@ from durably_redis_async.graph import (
 from durably_redis_async.interfaces import Checkpointer, Durable, Scheduler, claimed
 from durably_redis_async.memory import MemoryCheckpointer
 from durably_redis_async.memory_queue import MemoryScheduler
+from durably_redis_async.partitioned import PartitionedScheduler
 from durably_redis_async.passes import advance, passes
 from durably_redis_async.redis_durable import RedisDurable
 from durably_redis_async.resume import Body, resume
@@ -46,6 +48,7 @@ __all__ = [
     "MemoryScheduler",
     "Node",
     "Parse",
+    "PartitionedScheduler",
     "RedisCheckpointer",
     "RedisDurable",
     "RedisSetScheduler",
@@ -58,6 +61,7 @@ __all__ = [
     "Unsurvivable",
     "WiringError",
     "advance",
+    "check_server",
     "claimed",
     "extending",
     "from_sink",

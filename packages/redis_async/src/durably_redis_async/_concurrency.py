@@ -9,7 +9,7 @@ import inspect
 import signal
 import threading
 from collections import deque
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Mapping
 from types import TracebackType
 from typing import Any, ClassVar, Generic, ParamSpec, TypeVar
 
@@ -23,6 +23,7 @@ __all__ = [
     "Nursery",
     "Returning",
     "Slots",
+    "Waiting",
     "Work",
     "called",
     "process_ends",
@@ -243,13 +244,23 @@ class Gathering(Generic[In, T]):
         """The answer to `what`. Raises what `flush` raises."""
         answer: asyncio.Future[T] = asyncio.get_running_loop().create_future()
         self._waiting.append((what, answer))
-        if len(self._running) < LANES:
+        # a lane that has ended is still among them until the loop comes by: it hears nobody any more
+        if sum(not one.done() for one in self._running) < LANES:
             running = asyncio.ensure_future(self._run())
             self._running.add(running)
             running.add_done_callback(self._running.discard)
         return await answer
 
     async def _run(self) -> None:
+        try:
+            await self._serve()
+        finally:
+            # here, not when the loop gets to it: a caller in between would count on a lane that has ended
+            running = asyncio.current_task()
+            if running is not None:
+                self._running.discard(running)
+
+    async def _serve(self) -> None:
         while self._waiting:
             batch, self._waiting = self._waiting[:MOST], self._waiting[MOST:]
             try:
@@ -344,3 +355,61 @@ class Mailbox(Generic[T]):
                 return await self._items.get()
         except TimeoutError:
             return None
+
+
+class Waiting(Generic[T]):
+    """Calls that wait side by side, one per name. What they give is handed out as it comes; what comes for nobody is
+    handed out first the next time."""
+
+    def __init__(self) -> None:
+        self._given: list[T] = []
+        self._running: dict[object, asyncio.Task[list[T]]] = {}
+
+    async def first(
+        self, calls: Mapping[object, Callable[[], Awaitable[list[T]]]], timeout: float
+    ) -> list[T]:
+        """What some of `calls` give first, waiting `timeout` seconds at most. A call whose name is still waiting is not
+        begun again. Raises what a call raises."""
+        if not self._given:
+            for name, call in calls.items():
+                if name not in self._running:
+                    self._running[name] = asyncio.ensure_future(_list(call))
+            until = asyncio.get_running_loop().time() + timeout
+            while not self._collect() and self._running:
+                left = until - asyncio.get_running_loop().time()
+                if left <= 0:
+                    break
+                running = set(self._running.values())
+                await asyncio.wait(running, timeout=left, return_when=asyncio.FIRST_COMPLETED)
+        given, self._given = self._given, []
+        return given
+
+    async def rest(self) -> list[T]:
+        """What the calls that still wait give: no more are begun."""
+        if self._running:
+            await asyncio.wait(set(self._running.values()))
+        self._collect()
+        given, self._given = self._given, []
+        return given
+
+    def _collect(self) -> bool:
+        """Take what has come; whether there is anything."""
+        ended = {name: running for name, running in self._running.items() if running.done()}
+        for name in ended:
+            del self._running[name]
+        failed = None
+        for running in ended.values():
+            if running.cancelled():
+                continue
+            error = running.exception()
+            if error is not None:
+                failed = error
+            else:
+                self._given += running.result()
+        if failed is not None and not self._given:
+            raise failed
+        return bool(self._given)
+
+
+async def _list(call: Callable[[], Awaitable[list[T]]]) -> list[T]:
+    return await call()

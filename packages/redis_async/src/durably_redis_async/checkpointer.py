@@ -8,6 +8,7 @@ from typing import Any
 
 from durably import scripts
 from durably.codec import JSON, CheckpointCodec
+from durably.durability import ACKNOWLEDGED_WITHIN, Ack, Durability
 from durably.durations import check_duration, milliseconds
 from durably.effects import LuaEffect
 from durably.keys import check_id, check_key, check_namespace
@@ -24,10 +25,11 @@ from durably.records import (
 from durably.values import BUDGET, LEASE, Entry, Pass, Recorded, Written
 
 from durably_redis_async._client import (
-    Redis,
+    AnyRedis,
     ResponseError,
     Script,
     check_client,
+    check_slot,
     patiently,
     register,
     send,
@@ -43,14 +45,20 @@ class RedisCheckpointer(StoreCalls):
     `redis` must be built with `decode_responses=True` (either way if the codec gives bytes). `namespace` (text without
     braces) keeps the keys apart from what else is in the database. `ttl` is how long records live after the last write, once the workflow is not
     asleep or blocked: one that waits outlives its wait. `abandon_after`: how long a blocked workflow is kept (unset: until
-    it is deleted). `keep_failed`: how long a workflow's records are kept after a pass that failed, and is not tried again (unset: for `ttl`, and what had no end keeps none). `codec` says how values are recorded, and every process that shares the namespace must
-    use the same. `max_bytes`: how large one encoded value may be (`None`: any size). Raises `ValueError` or
-    `TypeError` for what does not fit.
+    it is deleted). `keep_failed`: how long a workflow's records are kept after a pass that failed, and is not tried again
+    (unset: for `ttl`, and what had no end keeps none). `codec` says how values are recorded, and every process that shares
+    the namespace must use the same. `max_bytes`: how large one encoded value may be (`None`: any size).
 
-    A write returns when the server has accepted it; what the server then loses is up to its own settings.
+    `durability`: what a write must have reached before its call returns: `"memory"` (the server accepted it),
+    `"replicas"` (`replicas` other servers have it; unset, one), or `"disk"` (the server's append-only file holds it,
+    synced; with `replicas`, that many replicas' files as well). One that is not acknowledged within
+    `acknowledged_within` (shorter than the client's `socket_timeout`) raises `NotDurable`, and stands; a server that
+    cannot acknowledge is refused with `DurabilityUnsupported` before the first write. See `docs/durability.md`.
+
+    Raises `ValueError` or `TypeError` for what does not fit.
     """
 
-    redis: Redis
+    redis: AnyRedis
     namespace: str = "workflow"
     ttl: timedelta = timedelta(days=1)
     codec: CheckpointCodec[Any] = JSON
@@ -63,11 +71,16 @@ class RedisCheckpointer(StoreCalls):
     file_away: Script = field(init=False, repr=False, compare=False)
     forget: Script = field(init=False, repr=False, compare=False)
     hand_back: Script = field(init=False, repr=False, compare=False)
+    prove: Script = field(init=False, repr=False, compare=False)
     transactions: dict[str, Script] = field(default_factory=dict, init=False, repr=False, compare=False)
     guard: Guard = field(default_factory=Guard, init=False, repr=False, compare=False)
     max_bytes: int | None = field(default=MAX_BYTES, kw_only=True)
     abandon_after: timedelta | None = field(default=None, kw_only=True)
     keep_failed: timedelta | None = field(default=None, kw_only=True)
+    durability: Durability = field(default="memory", kw_only=True)
+    replicas: int | None = field(default=None, kw_only=True)
+    acknowledged_within: timedelta = field(default=ACKNOWLEDGED_WITHIN, kw_only=True)
+    tried: set[Durability] = field(default_factory=set, init=False, repr=False, compare=False)
     raw: bool = field(default=False, init=False, repr=False, compare=False)
 
     def __post_init__(self) -> None:
@@ -80,6 +93,8 @@ class RedisCheckpointer(StoreCalls):
             check_duration("keep_failed", self.keep_failed)
         check_namespace(self.namespace)
         check_duration("ttl", self.ttl)
+        check_duration("acknowledged_within", self.acknowledged_within)
+        self.ack("", "")
         self.take = register(self.redis, scripts.TAKE)
         self.stretch = register(self.redis, scripts.STRETCH)
         self.still_here = register(self.redis, scripts.STILL_HERE)
@@ -89,6 +104,7 @@ class RedisCheckpointer(StoreCalls):
         self.file_away = register(self.redis, scripts.FILE_AWAY)
         self.forget = register(self.redis, scripts.FORGET)
         self.hand_back = register(self.redis, scripts.HAND_BACK)
+        self.prove = register(self.redis, scripts.PROVE)
 
     def transaction(self, source: str) -> Script:
         """The script that runs the effect `source`, built once per source."""
@@ -149,27 +165,59 @@ class RedisCheckpointer(StoreCalls):
         """
         await send(self.releasing(holder, outcome))
 
-    async def record(self, holder: Pass, key: str, value: object) -> Recorded:
-        """Record a step, once. Raises `Fenced` if the claim is lost, `Unencodable` for a value that cannot be kept."""
+    async def record(
+        self, holder: Pass, key: str, value: object, *, durability: Durability | None = None
+    ) -> Recorded:
+        """Record a step, once. `durability`: unset, the store's.
+
+        Raises `Fenced` if the claim is lost, `Unencodable` for a value that cannot be kept, `NotDurable`.
+        """
+        call = self.recording(holder, key, value, durability)
+        await self.prepare(durability)
         try:
-            recorded: Recorded = await send(self.recording(holder, key, value))
+            recorded: Recorded = await send(call)
         except ResponseError as error:
             ours = scripts.refused(str(error), holder.workflow, key)
             raise error if ours is None else ours from None
         return recorded
 
-    async def transact(self, holder: Pass, key: str, effect: LuaEffect) -> object:
+    async def _asks(self, workflow: str, key: str, durability: Durability | None = None) -> Ack | None:
+        """What a write asks for, from a server that can be asked."""
+        await self.prepare(durability)
+        return self.ack(workflow, key, durability)
+
+    async def confirm(self, holder: Pass, key: str, *, durability: Durability | None = None) -> None:
+        """Return when what was recorded before this claim is as durable as `durability` (unset: the store's) asks.
+
+        For a pass that is handed a record: an earlier one may have left it unacknowledged. `key` is named in the error.
+        Raises `NotDurable`, and `Fenced` if the claim is not on the server (any more).
+        """
+        ack = await self._asks(holder.workflow, key, durability)
+        if ack is None:
+            return
+        try:
+            await send(self.proving(holder, ack))
+        except ResponseError as error:
+            ours = scripts.refused(str(error), holder.workflow, key)
+            raise error if ours is None else ours from None
+
+    async def transact(
+        self, holder: Pass, key: str, effect: LuaEffect, *, durability: Durability | None = None
+    ) -> object:
         """Run `effect` in the server and record its result, in one step, at most once over all passes.
 
         Raises `Fenced` if the claim is lost; `EffectTorn` if it failed after a write of its own, now or in an earlier
         pass; `EffectResultError` if it returned something other than text and wrote nothing; and the effect's own
-        error, which is the server's, if it failed before any write.
+        error, which is the server's, if it failed before any write; `NotDurable`. `durability`: unset, the store's.
         """
         check_key(key)
         if not isinstance(effect, LuaEffect):
             raise TypeError(f"the effect of step {key!r} must be a LuaEffect, not {type(effect).__name__}")
+        home = self.hash_key(holder.workflow)
+        check_slot(self.redis, home, effect.keys, holder.workflow, f"the effect of step {key!r}")
+        ack = await self._asks(holder.workflow, key, durability)
         keys, args = scripts.transact(
-            self.namespace, holder, key, self._ttl, self._kind, effect.keys, effect.args
+            self.namespace, holder, key, self._ttl, self._kind, effect.keys, effect.args, ack is not None
         )
 
         def answer(reply: Any) -> object:
@@ -180,7 +228,7 @@ class RedisCheckpointer(StoreCalls):
 
         run = self.transaction(effect.source)
         try:
-            return await send(run.call(keys, args, answer, raw=self.raw))
+            return await send(run.call(keys, args, answer, raw=self.raw, ack=ack))
         except ResponseError as error:
             ours = scripts.refused(str(error), holder.workflow, key)
             raise error if ours is None else ours from None
@@ -190,15 +238,19 @@ class RedisCheckpointer(StoreCalls):
         check_id(workflow)
         check_key(key)
         where = self.pass_key(workflow)
-        return bool(await patiently(lambda: self.redis.hdel(where, f"torn:{key}")))
+        return bool(await patiently(self.redis, lambda: self.redis.hdel(where, f"torn:{key}")))
 
     async def supply(self, workflow: str, key: str, value: object) -> object:
         """Record a value that the workflow waits for at `key`; returns what is recorded now: the first one stands."""
-        return await send(self.supplying(workflow, key, value))
+        call = self.supplying(workflow, key, value)
+        await self.prepare()
+        return await send(call)
 
     async def append(self, workflow: str, value: object, *, once: str | None = None) -> Entry[object]:
         """File a message in the workflow's inbox. `once`: its own name, under which it is filed once, however often."""
-        entry: Entry[object] = await send(self.appending(workflow, value, once))
+        call = self.appending(workflow, value, once)
+        await self.prepare()
+        entry: Entry[object] = await send(call)
         return entry
 
     async def discard(self, workflow: str) -> int:

@@ -6,6 +6,7 @@ from dataclasses import dataclass
 from typing import Generic, TypeVar
 
 from durably.keys import check_id
+from durably.signals import NotDurable
 from durably.values import INPUT, Entry
 
 from durably_redis_async.interfaces import Checkpointer, Scheduler
@@ -30,13 +31,23 @@ class SplitDurable(Generic[Effect]):
 
     async def arrive(self, workflow: str, key: str, value: object) -> object:
         """Supply `value` under `key` and ask for a pass; returns what is recorded now."""
-        stands = await self.checkpointer.supply(workflow, key, value)
+        try:
+            stands = await self.checkpointer.supply(workflow, key, value)
+        except NotDurable:  # it stands, and is worked on, whether or not it lasts
+            await self.scheduler.make_ready(workflow)
+            raise
         await self.scheduler.make_ready(workflow)
         return stands
 
     async def deliver(self, workflow: str, value: object, *, once: str | None = None) -> Entry[object]:
         """Append a message and ask for a pass. `once`: the message's own name; a repeat under it files nothing."""
-        entry = await self.checkpointer.append(workflow, value, **({} if once is None else {"once": once}))
+        try:
+            entry = await self.checkpointer.append(
+                workflow, value, **({} if once is None else {"once": once})
+            )
+        except NotDurable:
+            await self.scheduler.make_ready(workflow)
+            raise
         await self.scheduler.make_ready(workflow)
         return entry
 

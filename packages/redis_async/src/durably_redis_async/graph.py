@@ -14,6 +14,7 @@ from durably.wiring import Unsurvivable, WiringError, check_wiring, survives
 
 from durably_redis_async._concurrency import CANCELLED, Mailbox, Nursery, Returning
 from durably_redis_async.interfaces import Checkpointer
+from durably_redis_async.proving import confirmed, prepared
 
 __all__ = ["Compiled", "CompiledGraph", "Graph", "Node", "Unsurvivable", "WiringError", "run_durably"]
 
@@ -155,7 +156,10 @@ async def run_durably(
         raise ValueError(
             f"this graph takes {len(graph.inputs)} values ({', '.join(graph.inputs)}), not {len(values)}"
         )
+    await prepared(checkpointer, None)
     checkpoint = await checkpointer.load(holder.workflow)
+    for name in list(checkpoint)[:1]:
+        await confirmed(checkpointer, holder, name)
     async with aclosing(cast(Any, graph.stream(*values, checkpoint=checkpoint))) as stream:
         async for name, result in stream:
             checkpoint[name] = await _recorded(checkpointer, holder, name, result)

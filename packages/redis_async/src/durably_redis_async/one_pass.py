@@ -10,7 +10,7 @@ from typing import Any
 
 from durably.outcomes import Outcome
 from durably.signals import CheckpointGone, Fenced
-from durably.values import Delivery, Pass, Sleeping, now_utc
+from durably.values import CANCELLED, Delivery, Pass, Sleeping, now_utc
 
 from durably_redis_async._concurrency import shielded
 from durably_redis_async.extending import extending
@@ -85,7 +85,7 @@ class OnePass:
             now = self._clock(opening)
             await self.durable.scheduler.wake_at(delivery, now() + self.contended)
         elif opening.failure is not None or not opening.stands:
-            await self._release(opening.holder)
+            await self._release(opening.holder, CANCELLED if opening.failure is None else None)
             if opening.failure is not None:
                 raise opening.failure
             _log.info("the wakeup of workflow %r was cancelled before its pass began", delivery.workflow)

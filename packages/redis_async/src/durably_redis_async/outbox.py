@@ -15,14 +15,19 @@ from durably.posting import Intention, check_intention, intended, sent_key
 from durably.values import INPUT, Pass
 
 from durably_redis_async._concurrency import Returning, shielded
+from durably_redis_async.interfaces import Checkpointer
+from durably_redis_async.proving import Proven
 
 
 class Outbox:
     """What a `Run` sends to other workflows."""
 
     holder: Pass
+    checkpointer: Checkpointer[Any]
     recorded: dict[str, object]
     durable: Any
+    _proven: Proven
+    lose: Callable[[], None]
     _use: Callable[[str], None]
     _has: Callable[[str], bool]
     _begin: Callable[..., None]
@@ -51,11 +56,11 @@ class Outbox:
         self._use(key)
         self._use(sent)
         if self._has(key):
-            told = intended(self.holder.workflow, key, self.recorded[key])
+            told = intended(self.holder.workflow, key, await self._proven.handed(self, key))
             if isinstance(told, str):
                 return told
             if self._has(sent):
-                return str(self.recorded[sent])
+                return str(await self._proven.handed(self, sent))
         if self.durable is None:
             raise RuntimeError(
                 f"step {key!r} of workflow {self.holder.workflow!r} sends something, and this pass has no queue: "

@@ -10,7 +10,14 @@ from durably.posting import FILED, Intention, can_fill
 from durably.scripts import refused
 from durably.values import INPUT, Entry, Pass
 
-from durably_redis_async._client import ResponseError, in_one_script, in_one_step, same_database, send
+from durably_redis_async._client import (
+    ResponseError,
+    in_one_script,
+    in_one_step,
+    is_cluster,
+    same_database,
+    send,
+)
 from durably_redis_async.checkpointer import RedisCheckpointer
 from durably_redis_async.sorted_set import RedisSetScheduler
 from durably_redis_async.stream import RedisStreamScheduler
@@ -33,6 +40,11 @@ class RedisDurable:
             raise TypeError(f"a RedisCheckpointer is needed, not {type(self.checkpointer).__name__}")
         if not isinstance(self.scheduler, (RedisStreamScheduler, RedisSetScheduler)):
             raise TypeError(f"a Redis scheduler is needed, not {type(self.scheduler).__name__}")
+        if is_cluster(self.checkpointer.redis) or is_cluster(self.scheduler.redis):
+            raise ValueError(
+                "on a cluster the keys of a workflow and those of a queue are in different slots, "
+                "where one script cannot reach both: use SplitDurable"
+            )
         if not same_database(self.checkpointer.redis, self.scheduler.redis):
             raise ValueError(
                 "the store and the queue are in two databases, where one script cannot reach both: "
@@ -47,6 +59,7 @@ class RedisDurable:
     async def arrive(self, workflow: str, key: str, value: object) -> object:
         """Supply `value` under `key` and ask for a pass, in one step; returns what is recorded now."""
         supply = self.checkpointer.supplying(workflow, key, value)
+        await self.checkpointer.prepare()
         stands, _ = await send(in_one_script(supply, self.scheduler.ringing(workflow)))
         return stands
 
@@ -54,6 +67,7 @@ class RedisDurable:
         """Append a message and ask for a pass, in one step. `once`: the message's own name; a repeat under it files
         nothing."""
         append = self.checkpointer.appending(workflow, value, once)
+        await self.checkpointer.prepare()
         filed: tuple[Entry[object], object] = await send(
             in_one_script(append, self.scheduler.ringing(workflow))
         )
@@ -75,6 +89,7 @@ class RedisDurable:
         else:
             write, sending = store.recording(holder, key, workflow), store.supplying(workflow, under, value)
         look = store.looking(holder, key)
+        await store.prepare()
 
         def answer(stored: Any, said: Any) -> object:
             if stored is not None:
@@ -92,9 +107,8 @@ class RedisDurable:
     async def delete(self, workflow: str) -> int:
         """Cancel `workflow` and discard its records, in one step; returns how many there were.
 
-        From that step on none of its wakeups begins a pass. What is left of them in a stream is dropped after it.
+        From that step on none of its wakeups begins a pass.
         """
-        mark = self.scheduler.cancelling(workflow, note=False)
-        last, removed = await send(in_one_script(mark, self.checkpointer.discarding(workflow)))
-        await self.scheduler.sweep(workflow, mark, last)
+        cancel = self.scheduler.cancelling(workflow, note=False)
+        _, removed = await send(in_one_script(cancel, self.checkpointer.discarding(workflow)))
         return int(removed)

@@ -7,16 +7,11 @@ from dataclasses import dataclass, field
 from datetime import datetime, timedelta
 from typing import Any, TypeVar, overload
 
+from durably.durability import Durability
 from durably.durations import check_duration
 from durably.keys import check_key
-from durably.parsing import parsed, plain
-from durably.signals import (
-    Fenced,
-    InputNeeded,
-    MessageNeeded,
-    ScheduledWakeup,
-    Suspended,
-)
+from durably.parsing import deadline, parsed, plain
+from durably.signals import Fenced, InputNeeded, MessageNeeded, ScheduledWakeup, Suspended
 from durably.typed import parser
 from durably.values import INBOX, INPUT, Entry, Pass, Recorded, now_utc
 
@@ -24,9 +19,11 @@ from durably_redis_async._concurrency import Guard, Returning, called, shielded
 from durably_redis_async.extending import Extend
 from durably_redis_async.interfaces import Checkpointer, Durable
 from durably_redis_async.outbox import Outbox
+from durably_redis_async.proving import Proven, option, prepared
 
 T = TypeVar("T")
 S = TypeVar("S", bound=Suspended)
+Then = Callable[[object], None]
 
 Parse = Callable[[object], T] | type[T]
 """Makes a step's type true: a type that the recorded value is converted to and checked against, or a function that
@@ -51,6 +48,7 @@ class Run(Outbox):
     durable: Durable[Any] | None = field(default=None, kw_only=True, repr=False)
     writing: int = field(default=0, init=False, repr=False)
     _used: set[str] = field(default_factory=set, init=False, repr=False)
+    _proven: Proven = field(default_factory=Proven, init=False, repr=False)
     _guard: Guard = field(default_factory=Guard, init=False, repr=False)
 
     @property
@@ -59,37 +57,51 @@ class Run(Outbox):
         return self.holder.workflow
 
     async def step(
-        self, key: str, effect: Returning[[], object], parse: Parse[T], *, within: timedelta | None = None
+        self,
+        key: str,
+        effect: Returning[[], object],
+        parse: Parse[T],
+        *,
+        within: timedelta | None = None,
+        durability: Durability | None = None,
     ) -> T:
         """Run `effect` and record what it returns, unless `key` is recorded; either way hand it back through `parse`.
 
         The effect runs at least once: a process that dies between the effect and its record leaves no record. Once
         the effect has returned, the record is written even if this call is cancelled meanwhile. `within` is how long
-        the step may take where that is more than the pass's budget. Raises `Fenced` if the pass has lost its
-        workflow, `Unencodable` if the codec cannot carry the result, and what effect and parse raise.
+        the step may take where that is more than the pass's budget. `durability`: what the record must have reached
+        before it is handed back (unset: the store's). Raises `Fenced` if the pass has lost its workflow, `Unencodable`
+        if the codec cannot carry the result, `NotDurable`, and what effect and parse raise.
         """
         self._use(key)
         typed = parser(parse)
-        made: T = self._parsed(key, typed, await self._perform(key, effect, within, typed))
+        made: T = self._parsed(key, typed, await self._perform(key, effect, within, typed, durability))
         return made
 
     async def transact(
-        self, key: str, effect: object, parse: Parse[T], *, within: timedelta | None = None
+        self,
+        key: str,
+        effect: object,
+        parse: Parse[T],
+        *,
+        within: timedelta | None = None,
+        durability: Durability | None = None,
     ) -> T:
         """Run `effect` inside the store, in one step with its record: at most once over all passes.
 
-        For Redis it is a `LuaEffect`. Raises `Fenced`, `EffectTorn`, and the effect's own error.
+        For Redis it is a `LuaEffect`. Raises `Fenced`, `EffectTorn`, `NotDurable`, and the effect's own error.
         """
         self._use(key)
         typed = parser(parse)
         if self._has(key):
-            replayed: T = self._parsed(key, typed, self.recorded[key])
+            replayed: T = self._parsed(key, typed, await self._proven.handed(self, key, durability))
             return replayed
         self._check_holding()
+        await prepared(self.checkpointer, durability)
         await self._cover(within)
 
         async def write() -> object:
-            return await self.checkpointer.transact(self.holder, key, effect)
+            return await self.checkpointer.transact(self.holder, key, effect, **option(durability))
 
         self._begin(checked=True)
         made: T = self._parsed(key, typed, await shielded(self._write, key, write))
@@ -100,14 +112,14 @@ class Run(Outbox):
         check_duration("a sleep", duration)
         self._use(key)
         if self._has(key):
-            due = _deadline(key, self.recorded[key])
+            due = deadline(key, self.recorded[key])
             if self.now() < due:
                 raise self._note(ScheduledWakeup(key, due))
             return
         reached: list[ScheduledWakeup] = []
 
         def note(recorded: object) -> None:
-            due = _deadline(key, recorded)
+            due = deadline(key, recorded)
             if self.now() < due:
                 reached.append(self._note(ScheduledWakeup(key, due)))
 
@@ -126,7 +138,7 @@ class Run(Outbox):
         if not self._has(key):
             self._check_holding()
             raise self._note(InputNeeded(key))
-        made: T = self._parsed(key, parser(parse), self.recorded[key])
+        made: T = self._parsed(key, parser(parse), await self._proven.handed(self, key))
         return made
 
     @overload
@@ -175,7 +187,7 @@ class Run(Outbox):
         self._use(key)
         available = self._messages(after)[:limit]
         if self._has(key):
-            bound = self.recorded[key]
+            bound = await self._proven.handed(self, key)
         else:
             self._check_holding()
             if not available and waits:
@@ -245,15 +257,17 @@ class Run(Outbox):
         effect: Returning[[], object],
         within: timedelta | None,
         parse: Callable[[object], Any],
+        durability: Durability | None,
     ) -> object:
         if self._has(key):
-            return self.recorded[key]
+            return await self._proven.handed(self, key, durability)
         self._check_holding()
+        await prepared(self.checkpointer, durability)
         await self._cover(within)
         value = await called(effect, f"the effect of step {key!r} in workflow {self.workflow!r}")
         value = plain(getattr(self.checkpointer, "codec", None), self.workflow, key, parse, value)
         self._begin(checked=False)
-        return await self._record(key, value)
+        return await self._record(key, value, **option(durability))
 
     def _begin(self, *, checked: bool) -> None:
         """Count a write as under way from here on. An effect that has happened is recorded, ended pass or not."""
@@ -262,16 +276,14 @@ class Run(Outbox):
                 raise Fenced(self.workflow)
             self.writing += 1
 
-    async def _record(self, key: str, value: object, then: Callable[[object], None] | None = None) -> object:
+    async def _record(self, key: str, value: object, then: Then | None = None, **asked: Any) -> object:
         async def write() -> object:
-            result: Recorded = await self.checkpointer.record(self.holder, key, value)
+            result: Recorded = await self.checkpointer.record(self.holder, key, value, **asked)
             return result.value
 
         return await shielded(self._write, key, write, then)
 
-    async def _write(
-        self, key: str, write: Returning[[], object], then: Callable[[object], None] | None = None
-    ) -> object:
+    async def _write(self, key: str, write: Returning[[], object], then: Then | None = None) -> object:
         """A write that has begun: the pass waits for it, and for what follows from it, before it gives its verdict."""
         try:
             value = await write()
@@ -286,14 +298,3 @@ class Run(Outbox):
         finally:
             with self._guard:
                 self.writing -= 1
-
-
-def _deadline(key: str, recorded: object) -> datetime:
-    if isinstance(recorded, str):
-        try:
-            due = datetime.fromisoformat(recorded)
-        except ValueError:
-            due = None
-        if due is not None and due.tzinfo is not None:
-            return due
-    raise ValueError(f"step {key!r} is recorded as {recorded!r}, which is no sleep's deadline")

@@ -24,11 +24,13 @@ from durably_redis_async._client import Call, register, send, send_together
 from durably_redis_async._concurrency import Event, wait_for
 from durably_redis_async.checkpointer import RedisCheckpointer
 from durably_redis_async.interfaces import Durable
+from durably_redis_async.partitioned import PartitionedScheduler
 from durably_redis_async.scanning import scan_some
 from durably_redis_async.sorted_set import RedisSetScheduler
 from durably_redis_async.stream import RedisStreamScheduler
 from durably_redis_async.streams import Sink, from_sink
-from durably_redis_async.sweep_queues import SetSide, Side, StreamSide
+from durably_redis_async.sweep_partitions import PartitionedSide, side_of
+from durably_redis_async.sweep_queues import Found, Side
 
 SWEEP_EVERY = timedelta(minutes=5)
 """How often the workers of a namespace sweep, one of them at a time."""
@@ -72,7 +74,7 @@ class Swept:
 
 def can_sweep(durable: Durable[Any]) -> bool:
     """Whether `sweep` knows this pair."""
-    queues = (RedisStreamScheduler, RedisSetScheduler)
+    queues = (RedisStreamScheduler, RedisSetScheduler, PartitionedScheduler)
     return isinstance(durable.checkpointer, RedisCheckpointer) and isinstance(durable.scheduler, queues)
 
 
@@ -133,11 +135,8 @@ def _side(durable: Durable[Any]) -> Side:
             "a sweep needs a RedisCheckpointer and a Redis scheduler, not "
             f"{type(durable.checkpointer).__name__} and {type(durable.scheduler).__name__}"
         )
-    queue = durable.scheduler
-    if isinstance(queue, RedisStreamScheduler):
-        return StreamSide(queue)
-    assert isinstance(queue, RedisSetScheduler)
-    return SetSide(queue)
+    queue: Any = durable.scheduler
+    return PartitionedSide(queue) if isinstance(queue, PartitionedScheduler) else side_of(queue)
 
 
 @dataclass
@@ -148,6 +147,8 @@ class _Pass:
 
     async def run(self, limit: int, consumers_idle: timedelta) -> Swept:
         keys = ("store", "sleepers", "dropped")
+        # from now on deletions are noted, too
+        await send(Call(self.side.redis, ("HSETNX", self.side.progress, keys[0], "0"), bool))
         told = await send(Call(self.side.redis, ("HMGET", self.side.progress, *keys), list))
         at, sleepers_at, dropped_at = [str(as_text(one) or "0") for one in told]
         woken: list[str] = []
@@ -225,14 +226,14 @@ class _Pass:
             at = _DONE if at == "0" else at
         return at, parked
 
-    async def _park(self, page: Sequence[tuple[str, str]]) -> list[str]:
-        looks = await self._look([name for name, _ in page])
+    async def _park(self, page: Sequence[Found]) -> list[str]:
+        looks = await self._look([one.workflow for one in page])
         calls, names = [], []
-        for name, score in page:
+        for name, score, part in page:
             look = looks.get(name)
             if look is not None and look.kind in ("gone", "unknown"):
                 names.append(name)
-                calls.append(self.side.parking(name, score, str(CheckpointGone(name, str(look.there)))))
+                calls.append(part.parking(name, score, str(CheckpointGone(name, str(look.there)))))
         parked = []
         for name, answer in zip(names, await send_together(calls), strict=True):
             if isinstance(answer, Exception):
@@ -251,16 +252,16 @@ class _Pass:
         return at
 
     async def _forgive_page(self, at: str) -> str:
-        command = ("HSCAN", self.side.dropped, at, "COUNT", scripts.PAGE)
-        page: tuple[str, list[tuple[str, str]]] = await send(Call(self.side.redis, command, scripts.pairs_of))
-        looks = await self._look([name for name, _ in page[1]])
-        script = register(self.side.redis, scripts.STREAM_CANCELLED)
+        following, page = await self.side.cancelled(at)
+        looks = await self._look([one.workflow for one in page])
         calls = []
-        for name, since in page[1]:
+        for name, since, part in page:
             look = looks.get(name)
-            if look is not None and (look.there == 0 or look.moment > int(since)):
-                calls.append(script.call([self.side.dropped], [name, since], bool))
+            if look is None or int(since) > look.now - self.settled:
+                continue  # another sweep may have looked before it was cancelled
+            if look.there == 0 or look.moment > int(since):
+                calls.append(part.forgiving(name, since))
         for answer in await send_together(calls):
             if isinstance(answer, Exception):
                 raise answer
-        return page[0]
+        return following

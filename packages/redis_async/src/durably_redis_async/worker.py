@@ -11,11 +11,13 @@ from durably.durations import check_duration, check_idle
 from durably.values import BUDGET, LEASE, Delivery, now_utc
 
 from durably_redis_async._concurrency import Draining, Event, Nursery, Slots, process_ends
+from durably_redis_async.alarms import Alarm, says_when, wake_on_time
 from durably_redis_async.interfaces import Durable, Scheduler
 from durably_redis_async.passes import CONTENDED, LIMIT, check_limit, passes
 from durably_redis_async.resume import Body, each
 from durably_redis_async.streams import AnySet, Sink, Stopping, from_sink, ticks
 from durably_redis_async.sweeper import SWEEP_EVERY, can_sweep, sweep_now_and_then
+from durably_redis_async.together import asks_holding
 
 TICK = timedelta(milliseconds=50)
 """How often a worker looks for sleepers whose deadline has come."""
@@ -26,7 +28,7 @@ BLOCKING = timedelta(seconds=1)
 GRACE = timedelta(seconds=30)
 """How long the passes of a worker that was told to stop have to end."""
 
-_LOOK = 1.0
+_LOOK = 6.0
 _LOOKS = 10
 """How often abandoned deliveries are looked for: this often per lease, and every so many seconds at the least."""
 
@@ -41,29 +43,46 @@ async def ready(
 ) -> AsyncIterator[Delivery]:
     """A stream of wakeups to act on: what was idle for `idle` first, then what is new.
 
-    What is idle is looked for at once and then several times per `idle`, at most once a second, rather than before
+    What is idle is looked for at once and then ten times per `idle`, every six seconds at the least, rather than before
     every wakeup. `room`: how many may be taken at once, asked each time (unset: one). It ends when `stop` is set, or
     when the process comes to its end while this runs beside its main thread.
     """
     check_duration("within", within)
     check_idle(idle)
-    several: Any = getattr(scheduler, "next_several", None) if room is not None else None
+    several = getattr(scheduler, "next_several", None) if room is not None else None
+    async for delivery in _pulled(scheduler, within, idle, stop, several, room):
+        yield delivery
+
+
+async def _pulled(
+    scheduler: Scheduler,
+    within: timedelta,
+    idle: timedelta,
+    stop: Stopping | None,
+    several: Any,
+    room: Callable[[], int] | None,
+    rest: tuple[bool, ...] = (),
+) -> AsyncIterator[Delivery]:
     pause = min(_LOOK, idle.total_seconds() / _LOOKS)
     look_at = time.monotonic()
     while not process_ends() and (stop is None or not stop.is_set()):
         delivery = None
         if time.monotonic() >= look_at:
             delivery = await scheduler.reclaim(idle)
-        if delivery is None:
-            if time.monotonic() >= look_at:
+            if delivery is None:
                 look_at = time.monotonic() + pause
-            if several is not None and room is not None:
-                for one in await several(within, max(1, room())):
-                    yield one
-                continue
+        if delivery is None and several is not None and room is not None:
+            for one in await several(within, max(1, room()), *rest):
+                yield one
+            continue
+        if delivery is None:
             delivery = await scheduler.next_ready(within)
         if delivery is not None:
             yield delivery
+    still_reading: Any = getattr(scheduler, "rest", None)
+    if still_reading is not None:
+        for one in await still_reading():
+            yield one
 
 
 def waking(scheduler: Scheduler) -> Sink[datetime]:
@@ -91,7 +110,8 @@ async def work(
 ) -> None:
     """Run a worker until it is told to stop, or fails.
 
-    `tick`: how often due sleepers are looked for. `within`: how long one wait for a wakeup takes at most. `budget`:
+    `tick`: how late a sleeper may be woken whose own worker is gone; for a queue that cannot tell when its next sleeper
+    is due, how often due ones are looked for. `within`: how long one wait for a wakeup takes at most. `budget`:
     how long a pass may take. `contended`: when to look again at a workflow that another pass holds. `limit`: how many
     passes at once. `stop`: an event that drains the worker when set: it pulls no more, its passes have `grace` to
     end, what is left then is given back for others to take at once. `now`: the clock; the store's server's, unless a
@@ -113,18 +133,29 @@ async def work(
     run_all = passes(
         durable, body, slots, budget=budget, contended=contended, now=now, stop=over, grace=grace
     )
-    scheduler = durable.scheduler
+    scheduler: Any = durable.scheduler
+    several = getattr(scheduler, "next_several", None)
+    unsifted = (False,) if hasattr(scheduler, "marks_key") and asks_holding(durable) else ()
+    alarm = Alarm() if now is now_utc and says_when(scheduler) else None
 
     async def wake() -> None:
+        if alarm is not None:
+            await wake_on_time(scheduler, alarm, tick, ended)
+            return
         async for _ in ticks(tick, stop=ended):
             await scheduler.wake_due(None if now is now_utc else now())
 
     async def pull() -> None:
         try:
-            await run_all(ready(scheduler, within, scheduler.lease, stop=over, room=lambda: slots.free + 1))
+            lease = scheduler.lease
+            await run_all(_pulled(scheduler, within, lease, over, several, lambda: slots.free + 1, unsifted))
         finally:
             ended.set()
+            if alarm is not None:
+                alarm.rung.set()
 
+    if alarm is not None:
+        scheduler.alarms.add(alarm)
     try:
         with Draining(told, stop is None):
             await scheduler.prepare()
@@ -135,6 +166,9 @@ async def work(
                     nursery.start(sweep_now_and_then, durable, sweep_every, ended)
     except BaseExceptionGroup as group:
         raise _first(group) from None
+    finally:
+        if alarm is not None:
+            scheduler.alarms.remove(alarm)
 
 
 def _first(group: BaseExceptionGroup[BaseException]) -> BaseException:

@@ -4,6 +4,7 @@
 import durably
 from durably import *  # noqa: F403
 
+from durably_redis_sync.checking import check_server
 from durably_redis_sync.checkpointer import RedisCheckpointer
 from durably_redis_sync.durable import SplitDurable
 from durably_redis_sync.extending import Extend, extending
@@ -19,6 +20,7 @@ from durably_redis_sync.graph import (
 from durably_redis_sync.interfaces import Checkpointer, Durable, Scheduler, claimed
 from durably_redis_sync.memory import MemoryCheckpointer
 from durably_redis_sync.memory_queue import MemoryScheduler
+from durably_redis_sync.partitioned import PartitionedScheduler
 from durably_redis_sync.passes import advance, passes
 from durably_redis_sync.redis_durable import RedisDurable
 from durably_redis_sync.resume import Body, resume
@@ -47,6 +49,7 @@ __all__ = [
     "MemoryScheduler",
     "Node",
     "Parse",
+    "PartitionedScheduler",
     "RedisCheckpointer",
     "RedisDurable",
     "RedisSetScheduler",
@@ -59,6 +62,7 @@ __all__ = [
     "Unsurvivable",
     "WiringError",
     "advance",
+    "check_server",
     "claimed",
     "extending",
     "from_sink",

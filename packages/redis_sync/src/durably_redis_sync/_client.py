@@ -2,33 +2,54 @@
 
 from __future__ import annotations
 
+import contextlib
 import hashlib
 import time
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
-from typing import Any, TypeVar
+from dataclasses import dataclass, replace
+from typing import Any, TypeGuard, TypeVar
 from weakref import WeakKeyDictionary
 
 import redis.exceptions
+from durably.durability import Ack
+from durably.keys import tag_of
 from durably.lua import in_one, in_step
+from durably.signals import NotDurable
 from redis import Redis
 from redis.client import NEVER_DECODE
+from redis.crc import key_slot
+from redis.exceptions import AuthenticationError, MasterDownError, NoScriptError, ReadOnlyError, ResponseError
 from redis.exceptions import ConnectionError as RedisConnectionError
-from redis.exceptions import NoScriptError, ResponseError
 from redis.exceptions import TimeoutError as RedisTimeoutError
 
+from durably_redis_sync._cluster import (
+    ELSEWHERE,
+    UNSETTLED,
+    RedisCluster,
+    is_torn,
+    node_of,
+    on_one_node,
+    prepared,
+    relearn,
+)
 from durably_redis_sync._concurrency import Gathering
+from durably_redis_sync.settings import asks_sentinels, options_of, same_database, socket_timeout
 
 __all__ = [
+    "AnyRedis",
     "Call",
     "Redis",
     "RedisConnectionError",
     "RedisTimeoutError",
     "ResponseError",
     "Script",
+    "attempt_alone",
     "check_client",
+    "check_slot",
+    "everywhere",
     "in_one_script",
     "in_one_step",
+    "is_cluster",
     "patiently",
     "register",
     "same_database",
@@ -39,11 +60,24 @@ __all__ = [
 
 T = TypeVar("T")
 
+AnyRedis = Redis | RedisCluster
+"""The clients that the stores take."""
+
 _QUEUE = 60.0
 """How long a call waits for a connection of a full pool, in seconds."""
 
 _PATIENCE = 3.0
 """How long a call goes on being sent again over lost connections, in seconds: every call here may be repeated."""
+
+_FAILOVER = 30.0
+"""The same where another server takes over: as long as a failover takes with the usual settings."""
+
+_CHANGING = (
+    "READONLY You can't write against a read only replica",
+    "MASTERDOWN Link with MASTER is down",
+    "NOREPLICAS Not enough good replicas to write",
+)
+"""What a server says while another takes its place. Redis 6.2 says it in the middle of a script's own error."""
 
 _FULL: type[Exception] | None = getattr(redis.exceptions, "MaxConnectionsError", None)
 
@@ -54,20 +88,52 @@ def _is_full(error: Exception) -> bool:
     return "Too many connections" in str(error)
 
 
-def patiently(call: Callable[[], T]) -> T:
-    """`call()`, sent again for a while when its connection is lost, whatever the client's own settings are.
+def _passes(client: AnyRedis, error: Exception) -> bool:
+    """Whether a refusal or a lost connection is of the kind that a while ends."""
+    if isinstance(error, AttributeError):
+        return is_torn(error)
+    if is_cluster(client) and isinstance(error, UNSETTLED):
+        return True
+    if isinstance(error, ResponseError):
+        changing = isinstance(error, (ReadOnlyError, MasterDownError))
+        return changing or any(text in str(error) for text in _CHANGING)
+    return not isinstance(error, AuthenticationError)
+
+
+def _forget_server(client: AnyRedis) -> None:
+    """Close the idle connections: the next ones go to whoever is the master by then."""
+    pool: Any = getattr(client, "connection_pool", None)
+    if pool is None:
+        return
+    with contextlib.suppress(RedisConnectionError, RedisTimeoutError, OSError):
+        pool.disconnect(inuse_connections=False)
+
+
+def patiently(client: AnyRedis, call: Callable[[], T]) -> T:
+    """`call()` of `client`, sent again for a while when its connection is lost or its server is no master (any more),
+    whatever the client's own settings are.
 
     Where the client's pool has no connection free, it waits its turn.
     """
     began = time.monotonic()
     pause = 0.001
+    lasting = _FAILOVER if is_cluster(client) or asks_sentinels(client) else _PATIENCE
+    lost: tuple[type[Exception], ...] = (RedisConnectionError, RedisTimeoutError, ResponseError)
+    if is_cluster(client):
+        lost += (*UNSETTLED, AttributeError)
     while True:
         try:
+            if is_cluster(client):
+                prepared(client)
             return call()
-        except (RedisConnectionError, RedisTimeoutError) as error:
-            full = isinstance(error, RedisConnectionError) and _is_full(error)
-            if time.monotonic() - began > (_QUEUE if full else _PATIENCE):
+        except lost as error:
+            if not _passes(client, error):
                 raise
+            full = isinstance(error, RedisConnectionError) and _is_full(error)
+            if time.monotonic() - began > (_QUEUE if full else lasting):
+                raise
+            if isinstance(error, ResponseError):
+                _forget_server(client)
         time.sleep(pause)
         pause = min(pause * 2, 0.02 if full else 0.5)
 
@@ -75,7 +141,7 @@ def patiently(call: Callable[[], T]) -> T:
 class Script:
     """One Lua script on one client: sent by its digest, and whole where the server does not know it (any more)."""
 
-    def __init__(self, client: Redis, source: str) -> None:
+    def __init__(self, client: AnyRedis, source: str) -> None:
         self.client = client
         self.source = source
         self.sha = hashlib.sha1(source.encode(), usedforsecurity=False).hexdigest()
@@ -90,7 +156,7 @@ class Script:
             except NoScriptError:
                 return client.eval(self.source, len(keys), *keys, *args)
 
-        return patiently(by_digest)
+        return patiently(self.client, by_digest)
 
     def call(
         self,
@@ -99,44 +165,63 @@ class Script:
         answer: Callable[[Any], Any],
         *,
         raw: bool = False,
+        ack: Ack | None = None,
     ) -> Call:
         """A call of it, to be sent with others."""
-        return Call(self.client, ("EVALSHA", self.sha, len(keys), *keys, *args), answer, self.source, raw)
+        command = ("EVALSHA", self.sha, len(keys), *keys, *args)
+        return Call(self.client, command, answer, self.source, raw, ack=ack)
 
 
 @dataclass(frozen=True)
 class Call:
     """One command, with what makes its answer of the reply, and the script's source if it runs one.
 
-    `raw`: the reply is read as bytes, whatever the client decodes.
+    `raw`: the reply is read as bytes, whatever the client decodes. `at`: the key whose node is meant, where the
+    command names none. `ack`: what must have acknowledged its write before it is answered.
     """
 
-    client: Redis
+    client: AnyRedis
     command: tuple[str | int | float | bytes, ...]
     answer: Callable[[Any], Any]
     source: str | None = None
     raw: bool = False
+    at: str | None = None
+    ack: Ack | None = None
+
+    def then(self, made: Callable[[Any], Any]) -> Call:
+        """The same call, whose answer is made into another."""
+        return replace(self, answer=lambda reply: made(self.answer(reply)))
+
+    @property
+    def key(self) -> str:
+        """The key that decides which node of a cluster is spoken to."""
+        if self.at is not None:
+            return self.at
+        return str(self.command[1] if self.source is None else self.command[3])
 
 
 def send(call: Call) -> Any:
     """The answer of one call. Raises what the server, the connection or the answer raises."""
-    reply = (_gathering(call.client).say([call]))[0]
+    reply = _gathering(call, call.ack is not None).say([call])[0]
     if isinstance(reply, Exception):
         raise reply
     return call.answer(reply)
 
 
 def send_together(calls: Sequence[Call]) -> list[object]:
-    """The answers of all calls, each client's in one round trip and in their order.
+    """The answers of all calls, each client's (each node's) in one round trip and in their order.
 
     An error of the server, or of making an answer, stands in the answer's place. Raises what the connection raises.
     What turns out to be no text, where text was expected, is read again as bytes.
     """
     answers: list[object] = [None] * len(calls)
-    clients = {id(one.client): one.client for one in calls}
-    for number, client in clients.items():
-        mine = [n for n, one in enumerate(calls) if id(one.client) == number]
-        for n, reply in zip(mine, _gathering(client).say([calls[n] for n in mine]), strict=True):
+    acks = any(call.ack is not None for call in calls)
+    parts: dict[int, tuple[Gathering[list[Call], list[Any]], list[int]]] = {}
+    for n, call in enumerate(calls):
+        gathering = _gathering(call, acks)
+        parts.setdefault(id(gathering), (gathering, []))[1].append(n)
+    for gathering, mine in parts.values():
+        for n, reply in zip(mine, gathering.say([calls[n] for n in mine]), strict=True):
             try:
                 answers[n] = reply if isinstance(reply, Exception) else calls[n].answer(reply)
             except Exception as error:
@@ -144,35 +229,71 @@ def send_together(calls: Sequence[Call]) -> list[object]:
     return answers
 
 
-_gatherings: WeakKeyDictionary[Redis, Gathering[list[Call], list[Any]]] = WeakKeyDictionary()
+_Gatherings = WeakKeyDictionary[AnyRedis, dict[str, Gathering[list[Call], list[Any]]]]
+_gatherings: tuple[_Gatherings, _Gatherings] = (WeakKeyDictionary(), WeakKeyDictionary())
+"""Those of calls that are answered at once, and of those that wait for acknowledgements: none waits for another's."""
 
 
-def _gathering(client: Redis) -> Gathering[list[Call], list[Any]]:
-    found = _gatherings.get(client)
+def _gathering(call: Call, acks: bool) -> Gathering[list[Call], list[Any]]:
+    """Where `call` is sent together with others: per client, and per node of a cluster."""
+    client, node = call.client, ""
+    if is_cluster(client):
+
+        def name(client: RedisCluster = client) -> str:
+            return str((node_of(client, call.key)).name)
+
+        node = patiently(client, name)
+    nodes = _gatherings[acks].get(client)
+    if nodes is None:
+        nodes = _gatherings[acks].setdefault(client, {})
+    found = nodes.get(node)
     if found is None:
-        found = _gatherings.setdefault(client, Gathering(_flush))
+        found = nodes.setdefault(node, Gathering(_flush))
     return found
 
 
 def _flush(groups: list[list[Call]]) -> list[list[Any]]:
-    """The replies of groups of calls on one client, in one round trip; errors of the server among them."""
+    """The replies of groups of calls on one client (and node), in one round trip; errors of the server among them."""
+
+    client = groups[0][0].client
 
     def attempt() -> list[list[Any]]:
         calls = [call for group in groups for call in group]
-        if len(calls) == 1:
+        if len(calls) == 1 and not is_cluster(client):
             return [[_caught(calls[0], calls[0].command)]]
         try:
             replies = iter(_pipelined(calls))
         except UnicodeDecodeError:
             return [_one_by_one(group) for group in groups]
         found = [[next(replies) for _ in group] for group in groups]
+        again: tuple[type[Exception], ...] = (NoScriptError,)
+        if is_cluster(client):
+            again += UNSETTLED
         for n, group in enumerate(groups):
-            if any(isinstance(reply, NoScriptError) for reply in found[n]):
+            if any(isinstance(reply, again) for reply in found[n]):
                 # all of it again, in order: what comes after a script may build on it
                 found[n] = _one_by_one(group)
         return found
 
-    return patiently(attempt)
+    def standing() -> list[list[Any]]:
+        found = attempt()
+        for reply in (one for group in found for one in group):
+            if isinstance(reply, ResponseError) and _passes(client, reply):
+                raise reply
+        return found
+
+    return patiently(client, standing)
+
+
+def attempt_alone(calls: Sequence[Call]) -> list[Any]:
+    """The replies of calls on one server that may wait there: sent once, together, on a connection of their own, in
+    order; errors of the server among them. Raises what the connection raises: to be used within `patiently`."""
+    if len(calls) == 1 and not is_cluster(calls[0].client):
+        return [_caught(calls[0], calls[0].command)]
+    replies = _pipelined(calls)
+    if is_cluster(calls[0].client) and any(isinstance(reply, UNSETTLED) for reply in replies):
+        return _one_by_one(list(calls))
+    return replies
 
 
 def _one_by_one(group: list[Call]) -> list[Any]:
@@ -190,7 +311,7 @@ def in_one_script(first: Call, second: Call) -> Call:
     def answer(reply: Any) -> tuple[Any, Any]:
         return first.answer(reply[0]), second.answer(reply[1])
 
-    return script.call([*keys, *other_keys], both, answer, raw=first.raw)
+    return script.call([*keys, *other_keys], both, answer, raw=first.raw, ack=first.ack)
 
 
 def in_one_step(
@@ -206,7 +327,7 @@ def in_one_step(
     keys = [key for request in requests for key in request[0]]
     counts = [len(part) for request in requests for part in request]
     args = [*counts, mark, *(one for request in requests for one in request[1])]
-    return script.call(keys, args, lambda reply: answer(reply[0], reply[1]), raw=write.raw)
+    return script.call(keys, args, lambda reply: answer(reply[0], reply[1]), raw=write.raw, ack=write.ack)
 
 
 def _request(call: Call) -> tuple[list[str], list[str | int | float | bytes]]:
@@ -214,21 +335,18 @@ def _request(call: Call) -> tuple[list[str], list[str | int | float | bytes]]:
     return [str(one) for one in call.command[3 : 3 + count]], list(call.command[3 + count :])
 
 
-def same_database(one: Redis, other: Redis) -> bool:
-    """Whether two clients speak to one database of one server, as far as their settings tell."""
-    names = ("host", "port", "path", "db")
-    return one is other or [_options(one).get(name) for name in names] == [
-        _options(other).get(name) for name in names
-    ]
-
-
 def _whole(call: Call) -> tuple[str | int | float | bytes, ...]:
     return call.command if call.source is None else ("EVAL", call.source, *call.command[2:])
 
 
 def _one(call: Call, command: tuple[str | int | float | bytes, ...], raw: bool) -> Any:
+    if call.ack is not None:
+        return _pipelined([replace(call, command=command, raw=raw)], raises=True)[0]
     sending: Any = call.client
-    return sending.execute_command(*command, **({NEVER_DECODE: True} if raw else {}))
+    options: dict[str, Any] = {NEVER_DECODE: True} if raw else {}
+    if call.at is not None and is_cluster(call.client):
+        options["target_nodes"] = node_of(call.client, call.at)
+    return sending.execute_command(*command, **options)
 
 
 def _caught(call: Call, command: tuple[str | int | float | bytes, ...]) -> Any:
@@ -236,48 +354,110 @@ def _caught(call: Call, command: tuple[str | int | float | bytes, ...]) -> Any:
         return _one(call, command, call.raw)
     except NoScriptError:
         return _caught(call, _whole(call))
-    except ResponseError as error:
+    except (ResponseError, NotDurable) as error:
+        if is_cluster(call.client) and isinstance(error, UNSETTLED):
+            raise
         return error
     except UnicodeDecodeError:
         return _one(call, command, True)
 
 
-def _pipelined(calls: Sequence[Call]) -> list[Any]:
-    with calls[0].client.pipeline(transaction=False) as pipe:
-        sending: Any = pipe
-        for call in calls:
-            sending.execute_command(*call.command, **({NEVER_DECODE: True} if call.raw else {}))
-        replies: list[Any] = pipe.execute(raise_on_error=False)
-        return replies
+def _pipelined(calls: Sequence[Call], *, raises: bool = False) -> list[Any]:
+    """The replies of calls on one connection; one whose write was not acknowledged as asked has that for its reply."""
+    client = calls[0].client
+    asked = list(dict.fromkeys(call.ack for call in calls if call.ack is not None))
+    commands: list[tuple[tuple[Any, ...], dict[str, Any]]] = [
+        (call.command, {NEVER_DECODE: True} if call.raw else {}) for call in calls
+    ]
+    commands += [(ack.command, {}) for ack in asked]
+    replies: list[Any]
+    if is_cluster(client):
+        try:
+            replies = on_one_node(client, calls[0].key, commands)
+        except (RedisConnectionError, RedisTimeoutError):
+            relearn(client, calls[0].key)
+            raise
+        if any(isinstance(reply, ELSEWHERE) for reply in replies):
+            relearn(client, calls[0].key)
+    else:
+        with client.pipeline(transaction=False) as pipe:
+            sending: Any = pipe
+            for words, options in commands:
+                sending.execute_command(*words, **options)
+            replies = pipe.execute(raise_on_error=False)
+    said = dict(zip(asked, replies[len(calls) :], strict=True))
+    return [_acknowledged(call, reply, said, raises) for call, reply in zip(calls, replies, strict=False)]
 
 
-def register(client: Redis, source: str) -> Script:
+def _acknowledged(call: Call, reply: Any, said: dict[Ack, Any], raises: bool) -> Any:
+    if call.ack is not None and not isinstance(reply, Exception):
+        reply = call.ack.missing(said[call.ack]) or reply
+    if raises and isinstance(reply, Exception):
+        raise reply
+    return reply
+
+
+def everywhere(client: AnyRedis, *words: str) -> dict[str, Any]:
+    """The reply of each server to a command without keys: by name of the masters of a cluster, by `""` of a single one."""
+    asked: Any = client
+    if not is_cluster(client):
+        return {"": patiently(client, lambda: asked.execute_command(*words))}
+    patiently(client, lambda: prepared(client))
+    replies: dict[str, Any] = {}
+    for node in asked.get_primaries():
+
+        def ask(node: Any = node) -> Any:
+            return asked.execute_command(*words, target_nodes=[node])
+
+        said = patiently(client, ask)
+        replies[node.name] = said[node.name] if isinstance(said, dict) and node.name in said else said
+    return replies
+
+
+def register(client: AnyRedis, source: str) -> Script:
     """`source` as a script of `client`. Sends nothing."""
     return Script(client, source)
 
 
-def _options(client: Redis) -> dict[str, Any]:
-    options: dict[str, Any] = client.connection_pool.connection_kwargs
-    return options
+def is_cluster(client: AnyRedis) -> TypeGuard[RedisCluster]:
+    """Whether `client` speaks to a cluster, where each key has its node."""
+    kind = type(client)
+    known = _clusters.get(kind)
+    if known is None:
+        known = _clusters[kind] = issubclass(kind, RedisCluster)
+    return known
 
 
-def check_client(client: Redis, *, text: bool = True) -> Redis:
-    """Return `client`, or raise: `TypeError` for a client of another kind, `ValueError` for one that reads bytes.
+_clusters: dict[type, bool] = {}
+"""Asked once per class: redis-py's classes are protocols, which makes the question a slow one."""
+
+
+def check_client(client: AnyRedis, *, text: bool = True) -> AnyRedis:
+    """Return `client`, or raise: `TypeError` for a client of another kind, `ValueError` for one that reads bytes or
+    asks sentinels for replicas.
 
     `text`: whether text is to be read.
     """
-    if not isinstance(client, Redis):
+    if not isinstance(client, (Redis, RedisCluster)):
         raise TypeError(
-            f"a redis.Redis client is needed here, not {type(client).__module__}.{type(client).__name__}"
+            "a redis.Redis or redis.RedisCluster client is needed here, "
+            f"not {type(client).__module__}.{type(client).__name__}"
         )
-    if text and not _options(client).get("decode_responses"):
+    if text and not options_of(client).get("decode_responses"):
         raise ValueError("build the client with decode_responses=True: these stores read text")
+    if not getattr(getattr(client, "connection_pool", None), "is_master", True):
+        raise ValueError("ask the sentinels for the master (master_for): a replica takes no writes")
     return client
 
 
-def socket_timeout(client: Redis) -> float | None:
-    """How long the client waits for a reply, in seconds; `None` for as long as it takes."""
-    value = _options(client).get("socket_timeout")
-    if value is None:
-        return None
-    return float(value)
+def check_slot(client: AnyRedis, home: str, keys: Sequence[str], workflow: str, what: str) -> None:
+    """On a cluster, raise a `ValueError` naming the first of `keys` that is in another slot than `home`."""
+    if not is_cluster(client):
+        return
+    slot = key_slot(home.encode())
+    for key in keys:
+        if key_slot(str(key).encode()) != slot:
+            raise ValueError(
+                f"the key {key!r} of {what} is in another slot of the cluster than workflow {workflow!r}, "
+                f"whose records it is written with: give it the workflow's tag, for example {key + tag_of(home)!r}"
+            )

@@ -10,7 +10,7 @@ import queue
 import signal
 import threading
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from types import TracebackType
 from typing import Any, ClassVar, Generic, ParamSpec, TypeVar
 
@@ -24,6 +24,7 @@ __all__ = [
     "Nursery",
     "Returning",
     "Slots",
+    "Waiting",
     "Work",
     "called",
     "process_ends",
@@ -417,3 +418,56 @@ class Mailbox(Generic[T]):
             return self._items.get(timeout=timeout)
         except queue.Empty:
             return None
+
+
+class Waiting(Generic[T]):
+    """Calls that wait side by side, one per name, each on a thread. What they give is handed out as it comes; what
+    comes for nobody is handed out first the next time."""
+
+    def __init__(self) -> None:
+        self._changed = threading.Condition()
+        self._given: list[T] = []
+        self._failed: list[BaseException] = []
+        self._running: set[object] = set()
+
+    def first(self, calls: Mapping[object, Callable[[], list[T]]], timeout: float) -> list[T]:
+        """What some of `calls` give first, waiting `timeout` seconds at most. A call whose name is still waiting is not
+        begun again. Raises what a call raises."""
+        with self._changed:
+            if not self._given:
+                for name, call in calls.items():
+                    if name not in self._running:
+                        self._running.add(name)
+                        number = next(_numbers)
+                        thread = threading.Thread(
+                            target=self._wait, args=(name, call), name=f"durably-{number}", daemon=True
+                        )
+                        thread.start()
+                self._changed.wait_for(lambda: self._given or self._failed or not self._running, timeout)
+            return self._taken()
+
+    def rest(self) -> list[T]:
+        """What the calls that still wait give: no more are begun."""
+        with self._changed:
+            self._changed.wait_for(lambda: not self._running)
+            return self._taken()
+
+    def _taken(self) -> list[T]:
+        given, self._given = self._given, []
+        failed, self._failed = self._failed, []
+        if failed and not given:
+            raise failed[0]
+        return given
+
+    def _wait(self, name: object, call: Callable[[], list[T]]) -> None:
+        given: list[T] = []
+        failed: list[BaseException] = []
+        try:
+            given = call()
+        except BaseException as error:
+            failed = [error]
+        with self._changed:
+            self._running.discard(name)
+            self._given += given
+            self._failed += failed
+            self._changed.notify_all()

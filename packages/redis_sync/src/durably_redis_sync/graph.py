@@ -15,6 +15,7 @@ from durably.wiring import Unsurvivable, WiringError, check_wiring, survives
 
 from durably_redis_sync._concurrency import CANCELLED, Mailbox, Nursery, Returning
 from durably_redis_sync.interfaces import Checkpointer
+from durably_redis_sync.proving import confirmed, prepared
 
 __all__ = ["Compiled", "CompiledGraph", "Graph", "Node", "Unsurvivable", "WiringError", "run_durably"]
 
@@ -152,7 +153,10 @@ def run_durably(graph: Compiled[Out], checkpointer: Checkpointer[Any], holder: P
         raise ValueError(
             f"this graph takes {len(graph.inputs)} values ({', '.join(graph.inputs)}), not {len(values)}"
         )
+    prepared(checkpointer, None)
     checkpoint = checkpointer.load(holder.workflow)
+    for name in list(checkpoint)[:1]:
+        confirmed(checkpointer, holder, name)
     with closing(cast(Any, graph.stream(*values, checkpoint=checkpoint))) as stream:
         for name, result in stream:
             checkpoint[name] = _recorded(checkpointer, holder, name, result)

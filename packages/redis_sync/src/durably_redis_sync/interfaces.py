@@ -6,6 +6,7 @@ from __future__ import annotations
 from datetime import datetime, timedelta
 from typing import Protocol, TypeVar
 
+from durably.durability import Durability
 from durably.durations import check_duration
 from durably.keys import check_id
 from durably.signals import Contended
@@ -61,11 +62,19 @@ class Checkpointer(Protocol[Effect_contra]):
         """
         ...
 
-    def record(self, holder: Pass, key: str, value: object) -> Recorded:
-        """Record a step. What was recorded before stands. Raises `Fenced` if the claim is lost."""
+    def record(
+        self, holder: Pass, key: str, value: object, *, durability: Durability | None = None
+    ) -> Recorded:
+        """Record a step. What was recorded before stands. Raises `Fenced` if the claim is lost.
+
+        `durability`: what the record must have reached before this returns, else `NotDurable`; unset, the store's own
+        setting. A store with one level only may ignore it.
+        """
         ...
 
-    def transact(self, holder: Pass, key: str, effect: Effect_contra) -> object:
+    def transact(
+        self, holder: Pass, key: str, effect: Effect_contra, *, durability: Durability | None = None
+    ) -> object:
         """Run `effect` where the records are, at most once over all passes, and record what it returns.
 
         Raises `Fenced`, `EffectTorn` (it failed after a write of its own), or the effect's own error.

@@ -12,6 +12,7 @@ from datetime import datetime, timedelta
 from typing import Any
 
 from durably.codec import JSON, CheckpointCodec
+from durably.durability import Durability
 from durably.durations import check_duration
 from durably.keys import check_id, check_key, check_once
 from durably.records import MAX_BYTES, Encoding, carry, check_max_bytes, decode
@@ -145,8 +146,13 @@ class MemoryCheckpointer:
             held.alive = min(held.until, now + held.worth)
         return text
 
-    def record(self, holder: Pass, key: str, value: object) -> Recorded:
-        """Record a step, once. Raises `Fenced` if the claim is lost, `Unencodable` for a value that cannot be kept."""
+    def record(
+        self, holder: Pass, key: str, value: object, *, durability: Durability | None = None
+    ) -> Recorded:
+        """Record a step, once. Raises `Fenced` if the claim is lost, `Unencodable` for a value that cannot be kept.
+
+        `durability` changes nothing here.
+        """
         check_key(key)
         text, back = carry(self.codec, holder.workflow, key, value, self.max_bytes)
         with self._guard:
@@ -158,7 +164,14 @@ class MemoryCheckpointer:
             return Recorded(back, True)
         return Recorded(decode(self.codec, holder.workflow, key, stands), False)
 
-    def transact(self, holder: Pass, key: str, effect: Returning[[], object]) -> object:
+    def transact(
+        self,
+        holder: Pass,
+        key: str,
+        effect: Returning[[], object],
+        *,
+        durability: Durability | None = None,
+    ) -> object:
         """Run `effect` at most once over all passes and record what it returns.
 
         Raises `Fenced` if the claim is lost; what the effect raises, which then counts as not having happened; and

@@ -11,7 +11,7 @@ from typing import Any
 
 from durably.outcomes import Outcome
 from durably.signals import CheckpointGone, Fenced
-from durably.values import Delivery, Pass, Sleeping, now_utc
+from durably.values import CANCELLED, Delivery, Pass, Sleeping, now_utc
 
 from durably_redis_sync._concurrency import shielded
 from durably_redis_sync.extending import extending
@@ -86,7 +86,7 @@ class OnePass:
             now = self._clock(opening)
             self.durable.scheduler.wake_at(delivery, now() + self.contended)
         elif opening.failure is not None or not opening.stands:
-            self._release(opening.holder)
+            self._release(opening.holder, CANCELLED if opening.failure is None else None)
             if opening.failure is not None:
                 raise opening.failure
             _log.info("the wakeup of workflow %r was cancelled before its pass began", delivery.workflow)

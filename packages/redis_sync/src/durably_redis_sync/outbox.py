@@ -16,14 +16,19 @@ from durably.posting import Intention, check_intention, intended, sent_key
 from durably.values import INPUT, Pass
 
 from durably_redis_sync._concurrency import Returning, shielded
+from durably_redis_sync.interfaces import Checkpointer
+from durably_redis_sync.proving import Proven
 
 
 class Outbox:
     """What a `Run` sends to other workflows."""
 
     holder: Pass
+    checkpointer: Checkpointer[Any]
     recorded: dict[str, object]
     durable: Any
+    _proven: Proven
+    lose: Callable[[], None]
     _use: Callable[[str], None]
     _has: Callable[[str], bool]
     _begin: Callable[..., None]
@@ -52,11 +57,11 @@ class Outbox:
         self._use(key)
         self._use(sent)
         if self._has(key):
-            told = intended(self.holder.workflow, key, self.recorded[key])
+            told = intended(self.holder.workflow, key, self._proven.handed(self, key))
             if isinstance(told, str):
                 return told
             if self._has(sent):
-                return str(self.recorded[sent])
+                return str(self._proven.handed(self, sent))
         if self.durable is None:
             raise RuntimeError(
                 f"step {key!r} of workflow {self.holder.workflow!r} sends something, and this pass has no queue: "

@@ -7,21 +7,12 @@ from typing import Any
 from uuid import uuid4
 
 from durably import queue_scripts as queue
-from durably.keys import (
-    answers_key,
-    check_id,
-    dropped_key,
-    parked_key,
-    ready_key,
-    schedule_key,
-    set_dropped_key,
-    set_parked_key,
-    set_slept_key,
-    unparked_key,
-)
+from durably.keys import check_id, unparked_key
 from durably.values import Delivery
 
 from durably_redis_sync._client import Call, register, send
+from durably_redis_sync.set_calls import SetCalls
+from durably_redis_sync.stream_calls import StreamCalls
 
 
 def _listed(client: Any, key: str) -> dict[str, str]:
@@ -33,71 +24,41 @@ def _listed(client: Any, key: str) -> dict[str, str]:
     return listed
 
 
-class StreamParking:
+class StreamParking(StreamCalls):
     """What a stream scheduler does about workflows that are parked."""
-
-    redis: Any
-    namespace: str
-    group: str
-    consumer: str
-
-    @property
-    def _kept_keys(self) -> list[str]:
-        """What a cancellation touches beside the queue."""
-        return [parked_key(self.namespace), dropped_key(self.namespace)]
 
     def park(self, delivery: Delivery, reason: str) -> None:
         """Answer for `delivery` and park its workflow, in one step; silent if it is no longer held."""
-        keys = [ready_key(self.namespace), parked_key(self.namespace)]
+        keys = [self.ready_key, self._parked, self.marks_key]
         args = [self.group, self.consumer, delivery.receipt, delivery.workflow, reason]
         send(register(self.redis, queue.STREAM_PARK).call(keys, args, bool))
 
     def parked(self) -> dict[str, str]:
         """The parked workflows: JSON text each, with `reason`, and `at` (server's time, ms)."""
-        return _listed(self.redis, parked_key(self.namespace))
+        return _listed(self.redis, self._parked)
 
     def unpark(self, workflow: str) -> bool:
         """Take `workflow` off the list and ask for a pass over it; whether it was parked."""
-        said = unparked_key(parked_key(self.namespace), uuid4().hex)
-        keys = [ready_key(self.namespace), parked_key(self.namespace), said]
-        call = register(self.redis, queue.STREAM_UNPARK).call(
-            keys, [check_id(workflow), queue.REMEMBERED], bool
-        )
-        return bool(send(call))
+        keys = [self.ready_key, self._parked, unparked_key(self._parked, uuid4().hex)]
+        args: list[str | int] = [check_id(workflow), queue.REMEMBERED]
+        return bool(send(register(self.redis, queue.STREAM_UNPARK).call(keys, args, bool)))
 
 
-class SetParking:
+class SetParking(SetCalls):
     """What a set scheduler does about workflows that are parked."""
-
-    redis: Any
-    namespace: str
-
-    @property
-    def _slept(self) -> str:
-        return set_slept_key(self.namespace)
-
-    @property
-    def _kept_keys(self) -> list[str]:
-        """What a cancellation touches beside the queue."""
-        return [self._slept, set_parked_key(self.namespace), set_dropped_key(self.namespace)]
-
-    def _moment(self) -> str | int:
-        return ""
 
     def park(self, delivery: Delivery, reason: str) -> None:
         """Answer for `delivery` and park its workflow, in one step; silent if it is no longer held."""
-        names = (schedule_key, set_parked_key, answers_key, set_slept_key)
+        keys = [self.schedule_key, self._parked, self._answers, self._slept]
         args = [delivery.workflow, delivery.receipt, reason]
-        keys = [name(self.namespace) for name in names]
         send(register(self.redis, queue.SET_PARK).call(keys, args, bool))
 
     def parked(self) -> dict[str, str]:
         """The parked workflows: JSON text each, with `reason`, and `at` (server's time, ms)."""
-        return _listed(self.redis, set_parked_key(self.namespace))
+        return _listed(self.redis, self._parked)
 
     def unpark(self, workflow: str) -> bool:
         """Take `workflow` off the list and make it visible; whether it was parked."""
-        said = unparked_key(set_parked_key(self.namespace), uuid4().hex)
-        keys = [schedule_key(self.namespace), set_parked_key(self.namespace), said]
+        keys = [self.schedule_key, self._parked, unparked_key(self._parked, uuid4().hex), self._bell]
         args: list[str | int] = [check_id(workflow), queue.REMEMBERED, self._moment()]
         return bool(send(register(self.redis, queue.SET_UNPARK).call(keys, args, bool)))

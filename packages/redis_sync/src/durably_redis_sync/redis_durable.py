@@ -11,7 +11,14 @@ from durably.posting import FILED, Intention, can_fill
 from durably.scripts import refused
 from durably.values import INPUT, Entry, Pass
 
-from durably_redis_sync._client import ResponseError, in_one_script, in_one_step, same_database, send
+from durably_redis_sync._client import (
+    ResponseError,
+    in_one_script,
+    in_one_step,
+    is_cluster,
+    same_database,
+    send,
+)
 from durably_redis_sync.checkpointer import RedisCheckpointer
 from durably_redis_sync.sorted_set import RedisSetScheduler
 from durably_redis_sync.stream import RedisStreamScheduler
@@ -34,6 +41,11 @@ class RedisDurable:
             raise TypeError(f"a RedisCheckpointer is needed, not {type(self.checkpointer).__name__}")
         if not isinstance(self.scheduler, (RedisStreamScheduler, RedisSetScheduler)):
             raise TypeError(f"a Redis scheduler is needed, not {type(self.scheduler).__name__}")
+        if is_cluster(self.checkpointer.redis) or is_cluster(self.scheduler.redis):
+            raise ValueError(
+                "on a cluster the keys of a workflow and those of a queue are in different slots, "
+                "where one script cannot reach both: use SplitDurable"
+            )
         if not same_database(self.checkpointer.redis, self.scheduler.redis):
             raise ValueError(
                 "the store and the queue are in two databases, where one script cannot reach both: "
@@ -48,6 +60,7 @@ class RedisDurable:
     def arrive(self, workflow: str, key: str, value: object) -> object:
         """Supply `value` under `key` and ask for a pass, in one step; returns what is recorded now."""
         supply = self.checkpointer.supplying(workflow, key, value)
+        self.checkpointer.prepare()
         stands, _ = send(in_one_script(supply, self.scheduler.ringing(workflow)))
         return stands
 
@@ -55,6 +68,7 @@ class RedisDurable:
         """Append a message and ask for a pass, in one step. `once`: the message's own name; a repeat under it files
         nothing."""
         append = self.checkpointer.appending(workflow, value, once)
+        self.checkpointer.prepare()
         filed: tuple[Entry[object], object] = send(in_one_script(append, self.scheduler.ringing(workflow)))
         return filed[0]
 
@@ -72,6 +86,7 @@ class RedisDurable:
         else:
             write, sending = store.recording(holder, key, workflow), store.supplying(workflow, under, value)
         look = store.looking(holder, key)
+        store.prepare()
 
         def answer(stored: Any, said: Any) -> object:
             if stored is not None:
@@ -89,9 +104,8 @@ class RedisDurable:
     def delete(self, workflow: str) -> int:
         """Cancel `workflow` and discard its records, in one step; returns how many there were.
 
-        From that step on none of its wakeups begins a pass. What is left of them in a stream is dropped after it.
+        From that step on none of its wakeups begins a pass.
         """
-        mark = self.scheduler.cancelling(workflow, note=False)
-        last, removed = send(in_one_script(mark, self.checkpointer.discarding(workflow)))
-        self.scheduler.sweep(workflow, mark, last)
+        cancel = self.scheduler.cancelling(workflow, note=False)
+        _, removed = send(in_one_script(cancel, self.checkpointer.discarding(workflow)))
         return int(removed)

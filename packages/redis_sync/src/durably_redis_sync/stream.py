@@ -8,22 +8,23 @@ removes it. See `docs/schedulers.md` for how to choose between this and the set.
 from __future__ import annotations
 
 import time
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 from datetime import datetime, timedelta
-from typing import Any
-from uuid import uuid4
+from typing import Any, Protocol
 
 from durably import queue_scripts as queue
 from durably.durations import check_duration, check_idle, milliseconds
 from durably.fresh import fresh, renew_at_fork
-from durably.keys import cancelled_key, check_id, check_namespace, ready_key, sleeping_key
+from durably.keys import check_id, check_namespace
 from durably.values import LEASE, Delivery
 
 from durably_redis_sync._client import (
+    AnyRedis,
     Call,
-    Redis,
     ResponseError,
     Script,
+    attempt_alone,
     check_client,
     patiently,
     register,
@@ -31,13 +32,21 @@ from durably_redis_sync._client import (
     socket_timeout,
 )
 from durably_redis_sync._concurrency import Guard
+from durably_redis_sync.alarms import Alarms
 from durably_redis_sync.parking import StreamParking
 from durably_redis_sync.streams import Sink, from_sink
+from durably_redis_sync.trimming import trim
 
 TRIM_EVERY = timedelta(minutes=1)
 """How often to trim."""
 
+LOOKING = timedelta(seconds=1.25)
+"""How often a worker looks for deadlines that others left: with its reads, two commands a second in all."""
+
 _LONGEST_BLOCK = 1.0
+_START = "0-0"
+_RECLAIMS = 5
+"""How many calls one look for abandoned deliveries makes at the most."""
 
 
 @dataclass
@@ -46,11 +55,12 @@ class RedisStreamScheduler(StreamParking):
 
     `redis` must be built with `decode_responses=True`. `namespace`: text without braces. `group`: the consumer group
     that all workers of one kind share. `batch`: how many sleepers one call wakes. `consumer`: this worker's name, of
-    its own (a forked process gets a new one, unless you chose it). `lease`: how long a delivery may go without a sign of life. `scan`: how many entries `cancel` reads at
-    once. Raises `ValueError` or `TypeError` for what does not fit.
+    its own (a forked process gets a new one, unless you chose it). `lease`: how long a delivery may go without a sign
+    of life. `scan`: how many entries `cancel` and housekeeping read at once; in a longer stream `cancel` reads none,
+    and leaves a mark. Raises `ValueError` or `TypeError` for what does not fit.
     """
 
-    redis: Redis
+    redis: AnyRedis
     namespace: str = "workflow"
     group: str = "workers"
     batch: int = 100
@@ -64,12 +74,17 @@ class RedisStreamScheduler(StreamParking):
     hold: Script = field(init=False, repr=False, compare=False)
     answer: Script = field(init=False, repr=False, compare=False)
     mark_cancelled: Script = field(init=False, repr=False, compare=False)
-    unmark_cancelled: Script = field(init=False, repr=False, compare=False)
+    sifter: Script = field(init=False, repr=False, compare=False)
+    taker: Script = field(init=False, repr=False, compare=False)
+    sweeper: Script = field(init=False, repr=False, compare=False)
+    unmarker: Script = field(init=False, repr=False, compare=False)
     trimmer: Script = field(init=False, repr=False, compare=False)
     reclaimer: Script = field(init=False, repr=False, compare=False)
     stands: Script = field(init=False, repr=False, compare=False)
     counter: Script = field(init=False, repr=False, compare=False)
     guard: Guard = field(default_factory=Guard, init=False, repr=False, compare=False)
+    marked: bool = field(default=False, init=False, repr=False, compare=False)
+    alarms: Alarms = field(default_factory=Alarms, init=False, repr=False, compare=False)
 
     def __post_init__(self) -> None:
         check_client(self.redis)
@@ -88,99 +103,121 @@ class RedisStreamScheduler(StreamParking):
         self.hold = register(self.redis, queue.STREAM_HOLD)
         self.answer = register(self.redis, queue.STREAM_ANSWER)
         self.mark_cancelled = register(self.redis, queue.STREAM_CANCEL)
-        self.unmark_cancelled = register(self.redis, queue.STREAM_CANCELLED)
+        self.sifter = register(self.redis, queue.STREAM_SIFT)
+        self.taker = register(self.redis, queue.STREAM_TAKE)
+        self.sweeper = register(self.redis, queue.STREAM_SWEEP)
+        self.unmarker = register(self.redis, queue.STREAM_UNMARK)
         self.trimmer = register(self.redis, queue.STREAM_TRIM)
         self.reclaimer = register(self.redis, queue.STREAM_RECLAIM)
         self.stands = register(self.redis, queue.STREAM_HOLDING)
         self.counter = register(self.redis, queue.STREAM_AVAILABLE)
 
-    @property
-    def ready_key(self) -> str:
-        """The stream's key."""
-        return ready_key(self.namespace)
-
-    @property
-    def sleeping_key(self) -> str:
-        """The sleepers' key."""
-        return sleeping_key(self.namespace)
-
-    @property
-    def _cancelled_key(self) -> str:
-        return cancelled_key(self.namespace)
-
     def prepare(self) -> None:
         """Create the consumer group, from the stream's beginning: what was queued before counts. Repeatable."""
         try:
-            patiently(lambda: self.redis.xgroup_create(self.ready_key, self.group, id="0", mkstream=True))
+            patiently(
+                self.redis,
+                lambda: self.redis.xgroup_create(self.ready_key, self.group, id="0", mkstream=True),
+            )
         except ResponseError as error:
             if "BUSYGROUP" not in str(error):
                 raise
 
     def make_ready(self, workflow: str) -> None:
         """Ask for a pass."""
-        check_id(workflow)
-        patiently(lambda: self.redis.xadd(self.ready_key, {"workflow": workflow}))
-
-    def ringing(self, workflow: str) -> Call:
-        """`make_ready` as a call, to be sent with others or in one script with them."""
-        return self.ring.call([self.ready_key], [check_id(workflow)], bool)
+        command = ("XADD", self.ready_key, "*", "workflow", check_id(workflow))
+        send(Call(self.redis, command, bool))
 
     def wake_at(self, delivery: Delivery, when: datetime) -> None:
         """Answer for `delivery` and ask for a pass at `when` (aware); see `Scheduler`."""
         send(self.suspending(delivery, when))
 
-    def suspending(self, delivery: Delivery, when: datetime) -> Call:
-        """`wake_at` as a call, to be sent with others."""
-        keys = [self.ready_key, self.sleeping_key, self._cancelled_key]
-        args = [self.group, self.consumer, delivery.receipt, delivery.workflow, queue.unix_seconds(when)]
-        return self.suspend.call(keys, args, bool)
-
     def wake_due(self, now: datetime | None = None) -> tuple[str, ...]:
         """Make ready every sleeper whose deadline is not after `now` (aware; unset: the server's), `batch` per call;
         which ones."""
+        return (self.wake_and_look(now))[0]
+
+    def wake_and_look(self, now: datetime | None = None) -> tuple[tuple[str, ...], timedelta | None]:
+        """`wake_due`, and how long it is until the next sleeper is due, by the same clock; `None` without one."""
         moment = "" if now is None else queue.unix_seconds(now)
         woken: list[str] = []
         while True:
-            moved = self.move([self.sleeping_key, self.ready_key], [moment, self.batch])
+            left, marks, *moved = self.move(
+                [self.sleeping_key, self.ready_key, self.marks_key], [moment, self.batch]
+            )
+            self.marked = marks > 0
             woken.extend(moved)
             if len(moved) < self.batch:
-                return tuple(woken)
+                return tuple(woken), None if left < 0 else timedelta(microseconds=left)
+
+    @property
+    def looking(self) -> timedelta:
+        """How often a worker looks for deadlines that others left."""
+        return LOOKING
 
     def next_ready(self, within: timedelta) -> Delivery | None:
         """The next wakeup, waiting `within` at most, however short the client's `socket_timeout` is."""
         found = self.next_several(within, 1)
         return found[0] if found else None
 
-    def next_several(self, within: timedelta, most: int) -> list[Delivery]:
-        """The next wakeups, `most` at most: as soon as there is one, waiting `within` at most."""
+    def take_now(self, most: int) -> list[Delivery]:
+        """What nobody has read yet, `most` at most, without waiting."""
+        taken: list[Delivery] = []
+        more = True
+        while more and len(taken) < most:
+            count = min(most - len(taken), queue.SEVERAL)
+            args = (self.group, self.consumer, count, queue.TAKE_READS)
+            try:
+                more, *found = self.taker([self.ready_key, self.marks_key], args)
+            except ResponseError as error:
+                if "NOGROUP" not in str(error):
+                    raise
+                self.prepare()
+                continue
+            rows = zip(found[::3], found[1::3], found[2::3], strict=True)
+            taken += [Delivery(str(workflow), str(receipt), bool(slept)) for receipt, workflow, slept in rows]
+        return taken
+
+    def next_several(self, within: timedelta, most: int, sifted: bool = True) -> list[Delivery]:
+        """The next wakeups, `most` at most: as soon as there is one, waiting `within` at most.
+
+        `sifted=False` is for a caller that asks `holding` of each before it acts: one that was cancelled may be among
+        them.
+        """
         until = time.monotonic() + check_duration("within", within).total_seconds()
         patience = socket_timeout(self.redis)
         longest = _LONGEST_BLOCK if patience is None else min(_LONGEST_BLOCK, patience / 2)
         left = until - time.monotonic()
         while True:
             block = max(1, milliseconds(timedelta(seconds=max(0.001, min(left, longest)))))
-            found = self._read(block, most)
+            found = self._read(block, most, sifted)
             if found:
                 return found
             left = until - time.monotonic()
             if left <= 0:
                 return []
 
-    def _read(self, block: int, most: int) -> list[Delivery]:
-        def read() -> Any:
-            return self.redis.xreadgroup(
-                self.group, self.consumer, {self.ready_key: ">"}, count=min(most, queue.SEVERAL), block=block
-            )
-
+    def _read(self, block: int, most: int, sifts: bool) -> list[Delivery]:
         try:
-            reply = patiently(read)
+            reply, marks = _blocking_read([self], block, min(most, queue.SEVERAL), sifts)
         except ResponseError as error:
             if "NOGROUP" not in str(error) and "UNBLOCKED" not in str(error):
                 raise
             self.prepare()
             return []
-        found = [self._delivery(entry) for entry in queue.read_entries(reply)]
-        return [one for one in found if one is not None]
+        entries = queue.read_entries(reply)
+        found = self._kept(entries, marks[0])
+        # where all that was read had to go, there may be more
+        return self.take_now(most) if entries and not found else found
+
+    def _kept(self, entries: list[tuple[str, dict[str, str]]], marks: int) -> list[Delivery]:
+        """The deliveries of what was read, without those that were cancelled before, if there are `marks`."""
+        found = [one for one in [self._delivery(entry) for entry in entries] if one is not None]
+        if marks and found:
+            named = [text for one in found for text in (one.receipt, one.workflow)]
+            dropped = set(self.sifter([self.ready_key, self.marks_key], [self.group, *named]))
+            found = [one for one in found if one.receipt not in dropped]
+        return found
 
     def _delivery(self, entry: tuple[str, dict[str, str]] | None) -> Delivery | None:
         if entry is None:
@@ -195,40 +232,33 @@ class RedisStreamScheduler(StreamParking):
     def reclaim(self, idle: timedelta) -> Delivery | None:
         """Take over one delivery that showed no sign of life for `idle`, or `None`.
 
-        One call looks at a part of what is pending, the next one goes on from there.
+        One look covers a part of what is pending (some 2,500), the next one goes on from there.
         """
         least = milliseconds(check_idle(idle))
-        with self.guard:
-            cursor = self.scanned[0]
-        args = (self.group, self.consumer, least, cursor, queue.RECLAIM_STEPS)
-        try:
-            reply = self.reclaimer([self.ready_key], args)
-        except ResponseError as error:
-            if "NOGROUP" not in str(error):
-                raise
-            self.prepare()
-            return None
-        following, entry = queue.reclaimed_entry(reply)
-        with self.guard:
-            self.scanned[0] = following
-        return self._delivery(entry)
+        for _ in range(_RECLAIMS):
+            with self.guard:
+                cursor = self.scanned[0]
+            args = (self.group, self.consumer, least, cursor, queue.RECLAIM_STEPS)
+            try:
+                reply = self.reclaimer([self.ready_key, self.marks_key], args)
+            except ResponseError as error:
+                if "NOGROUP" not in str(error):
+                    raise
+                self.prepare()
+                return None
+            following, entry = queue.reclaimed_entry(reply)
+            with self.guard:
+                self.scanned[0] = following
+            if entry is not None:
+                return self._delivery(entry)
+            if following == _START:
+                return None
+        return None
 
     def extend(self, delivery: Delivery, within: timedelta) -> Delivery:
         """A sign of life: the idle clock starts again. The delivery keeps its name."""
         send(self.extension(delivery, within))
         return delivery
-
-    def extension(self, delivery: Delivery, within: timedelta) -> Call:
-        """`extend` as a call, to be sent with others."""
-        check_duration("within", within)
-        return self.hold.call(
-            [self.ready_key], [self.group, self.consumer, delivery.receipt], lambda _: delivery
-        )
-
-    def holding(self, delivery: Delivery) -> Call:
-        """Whether `delivery` still stands: not taken over, not cancelled. A call, to be sent with others."""
-        args = [self.group, self.consumer, delivery.receipt, delivery.workflow]
-        return self.stands.call([self.ready_key, self._cancelled_key], args, bool)
 
     def available(self, most: int) -> int:
         """How many deliveries could be taken now, abandoned ones included; `most` at most."""
@@ -236,59 +266,85 @@ class RedisStreamScheduler(StreamParking):
         return int(self.counter([self.ready_key], args))
 
     def cancel(self, workflow: str) -> None:
-        """Drop every wakeup of `workflow`: the sleeper first, then its entries, `scan` read per call."""
-        mark = self.cancelling(workflow)
-        self.sweep(workflow, mark, send(mark))
-
-    def cancelling(self, workflow: str, note: bool = True) -> Call:
-        """The beginning of a cancellation as a call: no sleeper is left, and none of its deliveries stands. Its answer
-        is the last entry to `sweep`. `note`: keep in mind that it was cancelled; not needed where its records go too."""
-        keys = [self.ready_key, self.sleeping_key, self._cancelled_key, *self._kept_keys]
-        args: list[str | int] = [check_id(workflow), queue.MARKS, uuid4().hex, "1" if note else ""]
-        return self.mark_cancelled.call(keys, args, queue.as_text)
-
-    def sweep(self, workflow: str, mark: Call, last: str | None) -> None:
-        """The rest of a cancellation: drop the workflow's entries up to `last`, and take the mark off."""
-        if last is None:
-            return
-        nonce = str(mark.command[-2])
-        start = "-"
-        while True:
-
-            def page(since: str = start) -> Any:
-                return self.redis.xrange(self.ready_key, min=since, max=last, count=self.scan)
-
-            entries = patiently(page)
-            ids = [receipt for receipt, fields in entries if fields and fields.get("workflow") == workflow]
-            if ids:
-                patiently(lambda doomed=ids: self.redis.xdel(self.ready_key, *doomed))  # type: ignore[misc]
-            if len(entries) < self.scan:
-                break
-            start = f"({entries[-1][0]}"
-        self.unmark_cancelled([self._cancelled_key], [workflow, f"{last}-{nonce}"])
+        """Drop every wakeup of `workflow`, in one call however long the queue is."""
+        send(self.cancelling(workflow))
 
     def done(self, delivery: Delivery) -> None:
         """Answer for `delivery`; silent if it is no longer held."""
         send(self.answering(delivery))
 
-    def answering(self, delivery: Delivery) -> Call:
-        """`done` as a call, to be sent with others."""
-        return self.answer.call([self.ready_key], [self.group, self.consumer, delivery.receipt], bool)
+    def trim(self) -> int:
+        """Remove entries that every group has answered for, and those of cancelled wakeups, in bounded calls; how many.
+        Safe at any time, anywhere."""
+        return trim(self)
+
+
+def read_streams(
+    streams: Sequence[RedisStreamScheduler], within: timedelta, most: int
+) -> list[list[Delivery]]:
+    """The next wakeups of streams on one server that are read under one name, `most` of each at most, in one blocking
+    read of `within` at most: as soon as there is one."""
+    block = max(1, milliseconds(within))
+    patience = socket_timeout(streams[0].redis)
+    if patience is not None:
+        block = max(1, min(block, int(patience * 500)))
+    try:
+        reply, marks = _blocking_read(streams, block, most, True)
+    except ResponseError as error:
+        if "NOGROUP" not in str(error) and "UNBLOCKED" not in str(error):
+            raise
+        for one in streams:
+            one.prepare()
+        return [[] for _ in streams]
+    entries = queue.read_streams(reply)
+    return [one._kept(entries.get(one.ready_key, []), marks[n]) for n, one in enumerate(streams)]
+
+
+def _blocking_read(
+    streams: Sequence[RedisStreamScheduler], block: int, most: int, sifts: bool
+) -> tuple[Any, list[int]]:
+    """The reply of one read, and how many marks of cancellations each stream has when the read is over."""
+    one = streams[0]
+    keys = [stream.ready_key for stream in streams]
+    words: tuple[str | int, ...] = (
+        "XREADGROUP",
+        "GROUP",
+        one.group,
+        one.consumer,
+        "COUNT",
+        most,
+        "BLOCK",
+        block,
+        "STREAMS",
+        *keys,
+    )
+    calls = [Call(one.redis, (*words, *(">" for _ in keys)), list, at=keys[0])]
+    if sifts:
+        calls += [Call(one.redis, ("HLEN", stream.marks_key), int) for stream in streams]
+
+    def read() -> list[Any]:
+        replies = attempt_alone(calls)
+        for reply in replies:
+            if isinstance(reply, Exception):
+                raise reply
+        return replies
+
+    reply, *marks = patiently(one.redis, read)
+    return reply, marks if sifts else [int(stream.marked) for stream in streams]
+
+
+class Trims(Protocol):
+    """A queue that can be trimmed."""
 
     def trim(self) -> int:
-        """Remove entries that every group has answered for, in bounded calls; how many. Safe at any time, anywhere."""
-        removed = 0
-        while True:
-            chunk = int(self.trimmer([self.ready_key], [queue.TRIM_CHUNK]))
-            removed += chunk
-            if chunk < queue.TRIM_CHUNK:
-                return removed
+        """Remove what nobody needs any more; how many entries."""
+        ...
 
 
-def trimming(scheduler: RedisStreamScheduler) -> Sink[object]:
+def trimming(scheduler: Trims) -> Sink[object]:
     """A sink that trims once per event, whatever the event: drive it with `ticks(TRIM_EVERY)`."""
 
-    def trim(_: object) -> None:
+    def once(_: object) -> None:
         scheduler.trim()
 
-    return from_sink(trim)
+    return from_sink(once)

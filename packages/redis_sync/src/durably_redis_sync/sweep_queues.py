@@ -5,7 +5,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from datetime import timedelta
-from typing import Any, Protocol
+from typing import Any, NamedTuple, Protocol
 
 from durably import sweep_scripts as scripts
 from durably.durations import milliseconds
@@ -28,14 +28,34 @@ from durably_redis_sync._client import Call, register, send, send_together
 from durably_redis_sync.sorted_set import RedisSetScheduler
 from durably_redis_sync.stream import RedisStreamScheduler
 
-Page = tuple[str, list[tuple[str, str]]]
+
+class Found(NamedTuple):
+    """A workflow that a queue, or one of its parts, knows, and what it says of it."""
+
+    workflow: str
+    said: str
+    part: Part
+
+
+Page = tuple[str, list[Found]]
+
+
+class Part(Protocol):
+    """One queue of Redis, as a sweep sees it."""
+
+    def parking(self, workflow: str, score: str, reason: str) -> Call:
+        """Park a workflow that sleeps, as a call; its answer is whether it was parked."""
+        ...
+
+    def forgiving(self, workflow: str, since: str) -> Call:
+        """Take off the note that a workflow was cancelled, unless it has been again, as a call."""
+        ...
 
 
 class Side(Protocol):
-    """A queue, as a sweep sees it."""
+    """A queue, as a sweep sees it: one of Redis, or several that are one."""
 
     redis: Any
-    dropped: str
     progress: str
     lock: str
 
@@ -51,8 +71,8 @@ class Side(Protocol):
         """A page of the workflows that sleep, and their scores."""
         ...
 
-    def parking(self, workflow: str, score: str, reason: str) -> Call:
-        """Park a workflow that sleeps, as a call; its answer is whether it was parked."""
+    def cancelled(self, cursor: str) -> Page:
+        """A page of the workflows that were cancelled, and when (ms)."""
         ...
 
     def consumers(self, idle: timedelta) -> tuple[str, ...]:
@@ -67,7 +87,36 @@ def _holds(score: float | None, look: Look) -> bool:
     return look.kind != "news" or score <= look.now or score != int(score)
 
 
-class StreamSide:
+class _Dropped:
+    """A queue's notes of cancellations."""
+
+    redis: Any
+    dropped: str
+
+    def cancelled(self, cursor: str) -> Page:
+        """See `Side`."""
+        command = ("HSCAN", self.dropped, cursor, "COUNT", scripts.PAGE)
+        following, found = send(Call(self.redis, command, scripts.pairs_of))
+        part: Any = self
+        return following, [Found(name, since, part) for name, since in found]
+
+    def forgiving(self, workflow: str, since: str) -> Call:
+        """See `Part`."""
+        return register(self.redis, scripts.FORGIVE).call([self.dropped], [workflow, since], bool)
+
+    def since(self, names: Sequence[str]) -> dict[str, int]:
+        """When those of `names` that were cancelled were, ms."""
+        asked = [Call(self.redis, ("HGET", self.dropped, name), as_text) for name in names]
+        found: dict[str, int] = {}
+        for name, said in zip(names, send_together(asked), strict=True):
+            if isinstance(said, Exception):
+                raise said
+            if said is not None:
+                found[name] = int(str(said))
+        return found
+
+
+class StreamSide(_Dropped):
     """A stream and its sleepers."""
 
     def __init__(self, queue: RedisStreamScheduler) -> None:
@@ -95,7 +144,8 @@ class StreamSide:
                     return []
                 left -= 1
                 args = [self.queue.group, phase, start, scripts.PAGE]
-                queued = register(self.redis, scripts.STREAM_QUEUED).call([self.queue.ready_key], args, list)
+                keys = [self.queue.ready_key, self.queue.marks_key]
+                queued = register(self.redis, scripts.STREAM_QUEUED).call(keys, args, list)
                 start, *held = [str(as_text(one)) for one in send(queued)]
                 wanted -= set(held)
                 more = bool(start and wanted)
@@ -113,11 +163,11 @@ class StreamSide:
     def sleepers(self, cursor: str) -> Page:
         """See `Side`."""
         command = ("ZSCAN", self.queue.sleeping_key, cursor, "COUNT", scripts.PAGE)
-        page: Page = send(Call(self.redis, command, scripts.pairs_of))
-        return page
+        following, found = send(Call(self.redis, command, scripts.pairs_of))
+        return following, [Found(name, score, self) for name, score in found]
 
     def parking(self, workflow: str, score: str, reason: str) -> Call:
-        """See `Side`."""
+        """See `Part`."""
         keys = [self.queue.sleeping_key, parked_key(self.queue.namespace)]
         return register(self.redis, scripts.STREAM_PARK_SLEEPER).call(keys, [workflow, score, reason], bool)
 
@@ -130,7 +180,7 @@ class StreamSide:
         return tuple(str(as_text(one)) for one in removed)
 
 
-class SetSide:
+class SetSide(_Dropped):
     """A sorted set."""
 
     def __init__(self, queue: RedisSetScheduler) -> None:
@@ -148,16 +198,16 @@ class SetSide:
     def mending(self, workflow: str, look: Look) -> Call:
         """See `Side`."""
         due = str(look.due) if look.kind == "sleeping" and look.due is not None else ""
-        keys = [self.queue.schedule_key, self.dropped, set_slept_key(self.queue.namespace)]
+        keys = [self.queue.schedule_key, self.dropped, self.queue._slept, self.queue._bell]
         args: list[str | int] = [workflow, look.moment, due, self.queue._moment()]
         return register(self.redis, scripts.SET_MEND).call(keys, args, bool)
 
     def sleepers(self, cursor: str) -> Page:
         """See `Side`."""
         command = ("HSCAN", set_slept_key(self.queue.namespace), cursor, "COUNT", scripts.PAGE)
-        page: Page = send(Call(self.redis, command, scripts.pairs_of))
-        scores = self._scores([name for name, _ in page[1]])
-        return page[0], [(name, repr(score)) for name, score in scores.items() if score is not None]
+        following, found = send(Call(self.redis, command, scripts.pairs_of))
+        scores = self._scores([name for name, _ in found])
+        return following, [Found(name, repr(one), self) for name, one in scores.items() if one is not None]
 
     def _scores(self, names: Sequence[str]) -> dict[str, float | None]:
         key = self.queue.schedule_key
@@ -171,7 +221,7 @@ class SetSide:
         return found
 
     def parking(self, workflow: str, score: str, reason: str) -> Call:
-        """See `Side`."""
+        """See `Part`."""
         namespace = self.queue.namespace
         keys = [self.queue.schedule_key, set_parked_key(namespace), set_slept_key(namespace)]
         return register(self.redis, scripts.SET_PARK_SLEEPER).call(keys, [workflow, score, reason], bool)

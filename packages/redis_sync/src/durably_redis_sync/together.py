@@ -32,8 +32,8 @@ class SaysCalls(Protocol):
         """`load` as a call."""
         ...
 
-    def telling(self) -> Any:
-        """The server's time, as a call; its answer is an aware `datetime`."""
+    def telling(self, workflow: str) -> Any:
+        """The time of the server that a workflow's records are on, as a call; its answer is an aware `datetime`."""
         ...
 
     def renewal(self, holder: Pass, alive: timedelta) -> Any:
@@ -54,6 +54,10 @@ class SaysAnswers(Protocol):
 
     def holding(self, delivery: Delivery) -> Any:
         """Whether the delivery still stands, as a call; its answer is a `bool`."""
+        ...
+
+    def telling(self, delivery: Delivery) -> Any:
+        """The clock of the queue that `delivery` came from, as a call; its answer is an aware `datetime`."""
         ...
 
     def extension(self, delivery: Delivery, within: timedelta) -> Any:
@@ -105,6 +109,11 @@ class Opening:
     failure: Exception | None = None
 
 
+def asks_holding(durable: Durable[Any]) -> bool:
+    """Whether `open_pass` asks the queue whether a delivery still stands, so that what hands it on need not."""
+    return _says(durable.checkpointer, SaysCalls) and _says(durable.scheduler, SaysAnswers)
+
+
 def open_pass(durable: Durable[Any], delivery: Delivery, budget: timedelta, lease: timedelta) -> Opening:
     """Claim the workflow, read its records, look whether the delivery still stands and what time it is.
 
@@ -113,7 +122,7 @@ def open_pass(durable: Durable[Any], delivery: Delivery, budget: timedelta, leas
     store: Any = durable.checkpointer
     queue: Any = durable.scheduler
     workflow = delivery.workflow
-    if not (_says(store, SaysCalls) and _says(queue, SaysAnswers)):
+    if not asks_holding(durable):
         holder = store.claim(workflow, budget, lease, **({"slept": True} if delivery.slept else {}))
         if holder is None:
             return Opening(None, {}, True, None)
@@ -126,7 +135,7 @@ def open_pass(durable: Durable[Any], delivery: Delivery, budget: timedelta, leas
         store.claiming(workflow, budget, lease, slept=delivery.slept),
         store.reading(workflow),
         queue.holding(delivery),
-        store.telling(),
+        queue.telling(delivery),
     ]
     answers: list[Any] = store.together(calls)
     if isinstance(answers[0], Exception):
@@ -145,7 +154,7 @@ def read_pass(
         return store.load(workflow), None
     says: Any = store
     asked = time.monotonic()
-    recorded, at = says.together([says.reading(workflow), says.telling()])
+    recorded, at = says.together([says.reading(workflow), says.telling(workflow)])
     for answer in (recorded, at):
         if isinstance(answer, Exception):
             raise answer

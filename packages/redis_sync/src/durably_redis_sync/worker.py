@@ -12,11 +12,13 @@ from durably.durations import check_duration, check_idle
 from durably.values import BUDGET, LEASE, Delivery, now_utc
 
 from durably_redis_sync._concurrency import Draining, Event, Nursery, Slots, process_ends
+from durably_redis_sync.alarms import Alarm, says_when, wake_on_time
 from durably_redis_sync.interfaces import Durable, Scheduler
 from durably_redis_sync.passes import CONTENDED, LIMIT, check_limit, passes
 from durably_redis_sync.resume import Body, each
 from durably_redis_sync.streams import AnySet, Sink, Stopping, from_sink, ticks
 from durably_redis_sync.sweeper import SWEEP_EVERY, can_sweep, sweep_now_and_then
+from durably_redis_sync.together import asks_holding
 
 TICK = timedelta(milliseconds=50)
 """How often a worker looks for sleepers whose deadline has come."""
@@ -27,7 +29,7 @@ BLOCKING = timedelta(seconds=1)
 GRACE = timedelta(seconds=30)
 """How long the passes of a worker that was told to stop have to end."""
 
-_LOOK = 1.0
+_LOOK = 6.0
 _LOOKS = 10
 """How often abandoned deliveries are looked for: this often per lease, and every so many seconds at the least."""
 
@@ -42,29 +44,46 @@ def ready(
 ) -> Iterator[Delivery]:
     """A stream of wakeups to act on: what was idle for `idle` first, then what is new.
 
-    What is idle is looked for at once and then several times per `idle`, at most once a second, rather than before
+    What is idle is looked for at once and then ten times per `idle`, every six seconds at the least, rather than before
     every wakeup. `room`: how many may be taken at once, asked each time (unset: one). It ends when `stop` is set, or
     when the process comes to its end while this runs beside its main thread.
     """
     check_duration("within", within)
     check_idle(idle)
-    several: Any = getattr(scheduler, "next_several", None) if room is not None else None
+    several = getattr(scheduler, "next_several", None) if room is not None else None
+    for delivery in _pulled(scheduler, within, idle, stop, several, room):
+        yield delivery
+
+
+def _pulled(
+    scheduler: Scheduler,
+    within: timedelta,
+    idle: timedelta,
+    stop: Stopping | None,
+    several: Any,
+    room: Callable[[], int] | None,
+    rest: tuple[bool, ...] = (),
+) -> Iterator[Delivery]:
     pause = min(_LOOK, idle.total_seconds() / _LOOKS)
     look_at = time.monotonic()
     while not process_ends() and (stop is None or not stop.is_set()):
         delivery = None
         if time.monotonic() >= look_at:
             delivery = scheduler.reclaim(idle)
-        if delivery is None:
-            if time.monotonic() >= look_at:
+            if delivery is None:
                 look_at = time.monotonic() + pause
-            if several is not None and room is not None:
-                for one in several(within, max(1, room())):
-                    yield one
-                continue
+        if delivery is None and several is not None and room is not None:
+            for one in several(within, max(1, room()), *rest):
+                yield one
+            continue
+        if delivery is None:
             delivery = scheduler.next_ready(within)
         if delivery is not None:
             yield delivery
+    still_reading: Any = getattr(scheduler, "rest", None)
+    if still_reading is not None:
+        for one in still_reading():
+            yield one
 
 
 def waking(scheduler: Scheduler) -> Sink[datetime]:
@@ -92,7 +111,8 @@ def work(
 ) -> None:
     """Run a worker until it is told to stop, or fails.
 
-    `tick`: how often due sleepers are looked for. `within`: how long one wait for a wakeup takes at most. `budget`:
+    `tick`: how late a sleeper may be woken whose own worker is gone; for a queue that cannot tell when its next sleeper
+    is due, how often due ones are looked for. `within`: how long one wait for a wakeup takes at most. `budget`:
     how long a pass may take. `contended`: when to look again at a workflow that another pass holds. `limit`: how many
     passes at once. `stop`: an event that drains the worker when set: it pulls no more, its passes have `grace` to
     end, what is left then is given back for others to take at once. `now`: the clock; the store's server's, unless a
@@ -114,18 +134,29 @@ def work(
     run_all = passes(
         durable, body, slots, budget=budget, contended=contended, now=now, stop=over, grace=grace
     )
-    scheduler = durable.scheduler
+    scheduler: Any = durable.scheduler
+    several = getattr(scheduler, "next_several", None)
+    unsifted = (False,) if hasattr(scheduler, "marks_key") and asks_holding(durable) else ()
+    alarm = Alarm() if now is now_utc and says_when(scheduler) else None
 
     def wake() -> None:
+        if alarm is not None:
+            wake_on_time(scheduler, alarm, tick, ended)
+            return
         for _ in ticks(tick, stop=ended):
             scheduler.wake_due(None if now is now_utc else now())
 
     def pull() -> None:
         try:
-            run_all(ready(scheduler, within, scheduler.lease, stop=over, room=lambda: slots.free + 1))
+            lease = scheduler.lease
+            run_all(_pulled(scheduler, within, lease, over, several, lambda: slots.free + 1, unsifted))
         finally:
             ended.set()
+            if alarm is not None:
+                alarm.rung.set()
 
+    if alarm is not None:
+        scheduler.alarms.add(alarm)
     try:
         with Draining(told, stop is None):
             scheduler.prepare()
@@ -136,6 +167,9 @@ def work(
                     nursery.start(sweep_now_and_then, durable, sweep_every, ended)
     except BaseExceptionGroup as group:
         raise _first(group) from None
+    finally:
+        if alarm is not None:
+            scheduler.alarms.remove(alarm)
 
 
 def _first(group: BaseExceptionGroup[BaseException]) -> BaseException:

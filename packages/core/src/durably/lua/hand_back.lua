@@ -3,7 +3,8 @@
 -- it tells of records that are gone.
 -- KEYS[1] the claim's hash  KEYS[2] the records' hash
 -- ARGV[1] token  ARGV[2] ttl, ms  ARGV[3] what the pass came to: 'ended' (records live for ttl from now), 'waits' (for
--- as long as it takes), 'sleeps' (until the deadline and ttl beyond), 'failed' (for ARGV[5]) or '' (for ttl)
+-- as long as it takes), 'sleeps' (until the deadline and ttl beyond), 'failed' (for ARGV[5]), 'cancelled' (for ttl: its
+-- wakeup was cancelled before it began, and it waits for what may still come) or '' (for ttl)
 -- ARGV[4] the deadline of a sleep, or how long a wait is kept; ms, '' for none
 -- ARGV[5] how long a failed workflow is kept, ms; '' for ttl at least
 -- returns 1; 0 when the claim is another's
@@ -22,7 +23,7 @@ redis.call('HDEL', pass, 'due')
 if state == 'waits' and not until_when then
   redis.call('PERSIST', pass)
   redis.call('PERSIST', records)
-elseif state == '' or (state == 'failed' and ARGV[5] == '') then
+elseif state == '' or state == 'cancelled' or (state == 'failed' and ARGV[5] == '') then
   keep(pass, lives + ttl)
   keep(records, lives)
 else
@@ -31,7 +32,7 @@ else
 end
 local said = {'until', 0, 'alive', 0}
 if state ~= '' then
-  said[5], said[6] = 'state', state
+  said[5], said[6] = 'state', state == 'cancelled' and 'waits' or state
   if not held[2] then said[7], said[8] = 'seen', redis.call('HLEN', records) end
   if state == 'sleeps' then said[#said + 1], said[#said + 2] = 'due', string.format('%.0f', until_when) end
 end

@@ -1,4 +1,5 @@
--- How many deliveries could be taken: entries nobody has read, and deliveries without a sign of life for a lease.
+-- How many deliveries could be taken: entries nobody has read, and deliveries without a sign of life for a lease. What a
+-- cancellation's mark holds back counts until somebody has met it and dropped it.
 -- KEYS[1] ready stream
 -- ARGV[1] group  ARGV[2] lease, ms  ARGV[3] how many to count at most
 -- returns the count

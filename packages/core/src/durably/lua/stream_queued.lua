@@ -1,16 +1,19 @@
--- Which workflows the queue holds wakeups of, page by page: entries that nobody has read, or pending ones.
--- KEYS[1] ready stream
+-- Which workflows the queue holds wakeups of, page by page: entries that nobody has read, or pending ones. What a
+-- cancellation's mark holds back is no wakeup.
+-- KEYS[1] ready stream  KEYS[2] marks
 -- ARGV[1] group  ARGV[2] 'unread' or 'pending'  ARGV[3] where the page begins, '' for the beginning
 -- ARGV[4] how many at most
 -- returns {where the next page begins, '' after the last one; the workflows ...}
 -- errors  none of its own
+-- @include ids
+-- @include marks
+-- @include names
 local stream, group, from, most = KEYS[1], ARGV[1], ARGV[3], tonumber(ARGV[4])
 local found = {''}
 if redis.call('EXISTS', stream) == 0 then return found end
 local function note(entry)
-  for i = 1, #entry[2], 2 do
-    if entry[2][i] == 'workflow' then found[#found + 1] = entry[2][i + 1] end
-  end
+  local workflow = named(entry[2])
+  if workflow and not is_cancelled(KEYS[2], workflow, entry[1]) then found[#found + 1] = workflow end
 end
 local last = nil
 for _, one in ipairs(redis.call('XINFO', 'GROUPS', stream)) do

@@ -10,6 +10,7 @@
 -- returns how many entries were removed
 -- errors  none of its own
 -- @include ids
+-- @include after
 local stream, most = KEYS[1], tonumber(ARGV[1])
 if redis.call('EXISTS', stream) == 0 then return 0 end
 local groups = redis.call('XINFO', 'GROUPS', stream)
@@ -18,16 +19,6 @@ if #groups == 0 then return 0 end
 local keep = math.max(0, redis.call('XLEN', stream) - most)
 local acked = redis.pcall('XTRIM', stream, 'MAXLEN', '=', keep, 'ACKED')
 if type(acked) == 'number' then return acked end
-
-local function after(id)
-  local ms, seq = string.match(id, '^(%d+)-(%d+)')
-  if seq == '18446744073709551615' then return id end
-  local i = #seq
-  while i > 0 and string.sub(seq, i, i) == '9' do i = i - 1 end
-  local zeros = string.rep('0', #seq - i)
-  if i == 0 then return ms .. '-1' .. zeros end
-  return ms .. '-' .. string.sub(seq, 1, i - 1) .. string.char(string.byte(seq, i) + 1) .. zeros
-end
 
 local floor = nil
 for _, group in ipairs(groups) do

@@ -14,7 +14,7 @@ end
 -- A call that is sent twice finds the record, or the mark, of the first.
 -- KEYS[1] the records' hash  KEYS[2] the claim's hash  KEYS[3..] the effect's keys
 -- ARGV[1] step  ARGV[2] token  ARGV[3] ttl, ms  ARGV[4] the encoding's kind: json, msgpack, bytes, text
--- ARGV[5..] the effect's arguments
+-- ARGV[5] '1': an acknowledgement follows (see write.lua)  ARGV[6..] the effect's arguments
 -- returns {0, encoding} when the effect ran; {1, what is recorded, with its prefix} when there was a record
 -- errors  FENCED when the claim is another's, or gone; TORN and a message; NOTTEXT and a message; the effect's own
 -- @include now
@@ -26,7 +26,10 @@ local mark = 'torn:' .. step
 local held = redis.call('HMGET', pass, 'token', 'until', 'for', mark, 'seen')
 if not held[1] or token < tonumber(held[1]) then return redis.error_reply('FENCED the claim is not held any more') end
 local stored = redis.call('HGET', records, step)
-if stored then return {1, stored} end
+if stored then
+  if ARGV[5] == '1' then redis.call('HSET', records, step, stored) end
+  return {1, stored}
+end
 if held[4] then return redis.error_reply('TORN ' .. held[4]) end
 
 local reads = {}
@@ -61,7 +64,7 @@ local watched = setmetatable({
 
 local keys, args = {}, {}
 for i = 3, #KEYS do keys[i - 2] = KEYS[i] end
-for i = 5, #ARGV do args[i - 4] = ARGV[i] end
+for i = 6, #ARGV do args[i - 5] = ARGV[i] end
 local ran, result = pcall(effect, keys, args, watched, watched)
 
 local failure, code = nil, ''

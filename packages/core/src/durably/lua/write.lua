@@ -3,6 +3,7 @@
 -- late write moves nothing. A call that is sent twice finds its own encoding.
 -- KEYS[1] the records' hash  KEYS[2] the claim's hash
 -- ARGV[1] step  ARGV[2] encoding  ARGV[3] token  ARGV[4] ttl, ms
+-- ARGV[5] '1': an acknowledgement follows, which covers only what its own connection wrote; so write in any case
 -- returns nil when this write won; what is recorded, with its prefix, when there was a record
 -- errors  FENCED when the claim is another's, or gone
 -- @include now
@@ -13,7 +14,10 @@ local step, encoding, token, ttl = ARGV[1], ARGV[2], tonumber(ARGV[3]), tonumber
 local held = redis.call('HMGET', pass, 'token', 'until', 'for', 'seen')
 if not held[1] or token < tonumber(held[1]) then return redis.error_reply('FENCED the claim is not held any more') end
 local stored = redis.call('HGET', records, step)
-if stored then return stored end
+if stored then
+  if ARGV[5] == '1' then redis.call('HSET', records, step, stored) end
+  return stored
+end
 local now = now_ms()
 local position = redis.call('HLEN', records)
 redis.call('HSET', records, step, position .. ':' .. string.format('%.0f', now) .. ':' .. encoding)

@@ -1,0 +1,346 @@
+# Generated from packages/redis_async/src/durably_redis_async/partitioned.py by twin.py. Edit that file.
+"""One logical queue over several queues of Redis: what one node can take is no limit any more.
+
+A submitter chooses the queue by a hash of the workflow's id; a worker reads all of them in turn. A delivery stays with
+the queue that it came from: its receipt says which.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Sequence
+from dataclasses import dataclass, field, replace
+from datetime import datetime, timedelta
+from typing import Any
+from zlib import crc32
+
+from durably.durations import check_duration, check_idle
+from durably.fresh import fresh
+from durably.keys import check_id
+from durably.values import LEASE, Delivery
+
+from durably_redis_sync._client import AnyRedis, Call, is_cluster, send, send_together
+from durably_redis_sync._concurrency import Guard, Waiting
+from durably_redis_sync.alarms import Alarm
+from durably_redis_sync.sorted_set import RedisSetScheduler
+from durably_redis_sync.stream import RedisStreamScheduler, read_streams
+
+Partition = RedisStreamScheduler | RedisSetScheduler
+"""A queue that can be a part of another."""
+
+
+class _AllAlarms:
+    """The alarms of all partitions: a worker is told of the deadlines in each."""
+
+    def __init__(self, partitions: Sequence[Partition]) -> None:
+        self._partitions = partitions
+
+    def add(self, alarm: Alarm) -> None:
+        for one in self._partitions:
+            one.alarms.add(alarm)
+
+    def remove(self, alarm: Alarm) -> None:
+        for one in self._partitions:
+            one.alarms.remove(alarm)
+
+
+@dataclass
+class PartitionedScheduler:
+    """Wakeups in several queues, on as many nodes of a cluster as they happen to be on.
+
+    `partitions`: the queues, streams or sets, each of a namespace of its own, with one lease. All processes name them in
+    the same order. `spread`: how many of them, from the first on, new wakeups go to (unset: all); readers read all of
+    them in any case. So a queue grows while it runs: let every process read the new partitions first, then raise
+    `spread`; to shrink, lower `spread` first, and leave a partition out when it is empty. Raises `ValueError` or
+    `TypeError` for what does not fit.
+    """
+
+    partitions: Sequence[Partition]
+    spread: int | None = field(default=None, kw_only=True)
+    alarms: _AllAlarms = field(init=False, repr=False, compare=False)
+    _turn: int = field(default=0, init=False, repr=False, compare=False)
+    _guard: Guard = field(default_factory=Guard, init=False, repr=False, compare=False)
+    _waiting: Waiting[Delivery] = field(default_factory=Waiting, init=False, repr=False, compare=False)
+
+    def __post_init__(self) -> None:
+        self.partitions = tuple(self.partitions)
+        self.alarms = _AllAlarms(self.partitions)
+        if not self.partitions:
+            raise ValueError("a partitioned queue has one partition or more")
+        for one in self.partitions:
+            if not isinstance(one, (RedisStreamScheduler, RedisSetScheduler)):
+                raise TypeError(f"a partition is a Redis scheduler, not {type(one).__name__}")
+        if len({one.lease for one in self.partitions}) > 1:
+            raise ValueError("the partitions of a queue have one lease")
+        names = [(id(one.redis), type(one), one.namespace) for one in self.partitions]
+        if len(set(names)) < len(names):
+            raise ValueError("each partition of a queue has a namespace of its own")
+        if self.spread is not None and (
+            isinstance(self.spread, bool)
+            or not isinstance(self.spread, int)
+            or not 1 <= self.spread <= len(self.partitions)
+        ):
+            raise ValueError(f"spread must be from 1 to {len(self.partitions)}, not {self.spread!r}")
+
+    @classmethod
+    def of_streams(
+        cls,
+        redis: AnyRedis,
+        namespace: str = "workflow",
+        partitions: int = 4,
+        *,
+        spread: int | None = None,
+        lease: timedelta = LEASE,
+        **options: Any,
+    ) -> PartitionedScheduler:
+        """`partitions` streams of the namespaces `<namespace>.0`, `<namespace>.1` and so on; `options` as for one."""
+        named = {"consumer": fresh(), **options}
+        streams = [
+            RedisStreamScheduler(redis, f"{namespace}.{n}", lease=lease, **named) for n in range(partitions)
+        ]
+        return cls(streams, spread=spread)
+
+    @classmethod
+    def of_sets(
+        cls,
+        redis: AnyRedis,
+        namespace: str = "workflow",
+        partitions: int = 4,
+        *,
+        spread: int | None = None,
+        lease: timedelta = LEASE,
+        **options: Any,
+    ) -> PartitionedScheduler:
+        """`partitions` sets of the namespaces `<namespace>.0`, `<namespace>.1` and so on; `options` as for one."""
+        sets = [
+            RedisSetScheduler(redis, f"{namespace}.{n}", lease=lease, **options) for n in range(partitions)
+        ]
+        return cls(sets, spread=spread)
+
+    @property
+    def lease(self) -> timedelta:
+        """How long a delivery may go without a sign of life before others take it over."""
+        return self.partitions[0].lease
+
+    def home(self, workflow: str) -> Partition:
+        """The partition that new wakeups of `workflow` go to."""
+        spread = len(self.partitions) if self.spread is None else self.spread
+        return self.partitions[crc32(check_id(workflow).encode("utf-8")) % spread]
+
+    def prepare(self) -> None:
+        """Create what readers need, in every partition."""
+        for one in self.partitions:
+            one.prepare()
+
+    def make_ready(self, workflow: str) -> None:
+        """Ask for a pass."""
+        self.home(workflow).make_ready(workflow)
+
+    def ringing(self, workflow: str) -> Call:
+        """`make_ready` as a call, to be sent with others or in one script with them."""
+        return self.home(workflow).ringing(workflow)
+
+    def next_ready(self, within: timedelta) -> Delivery | None:
+        """The next wakeup of any partition, waiting `within` at most."""
+        found = self.next_several(within, 1)
+        return found[0] if found else None
+
+    def take_now(self, most: int) -> list[Delivery]:
+        """What can be taken at once, a fair share of each partition first, then what is left of any."""
+        taken: list[Delivery] = []
+        order = self._in_turn()
+        more = list(order)
+        while more and len(taken) < most:
+            share = -(-(most - len(taken)) // len(more))
+            rich = []
+            for n in more:
+                room = min(share, most - len(taken))
+                if room < 1:
+                    break
+                found = self.partitions[n].take_now(room)
+                taken += [self._outer(n, one) for one in found]
+                if len(found) == room:
+                    rich.append(n)
+            more = rich
+        return taken
+
+    def next_several(self, within: timedelta, most: int, sifted: bool = True) -> list[Delivery]:
+        """The next wakeups, `most` at most as a rule: as soon as there is one, waiting `within` at most.
+
+        A few more may come, fewer than there are partitions, when several partitions are rung at once. Cancelled ones
+        are never among them, whatever `sifted` says.
+        """
+        until = time.monotonic() + check_duration("within", within).total_seconds()
+        while True:
+            taken = self._waiting.first({}, 0)
+            taken += self.take_now(most - len(taken))
+            left = until - time.monotonic()
+            if taken or left <= 0:
+                return taken
+            taken = self._wait(timedelta(seconds=left), most)
+            if taken:
+                return taken
+
+    def rest(self) -> list[Delivery]:
+        """What reads that are still under way bring: for a reader that leaves, before its client is closed."""
+        return self._waiting.rest()
+
+    def _wait(self, within: timedelta, most: int) -> list[Delivery]:
+        piece = min(within, _PIECE)
+        if self._is_one_read():
+            streams: Any = self.partitions
+            found = read_streams(streams, piece, 1)
+            return [self._outer(n, one) for n, deliveries in enumerate(found) for one in deliveries]
+
+        def waiter(n: int) -> Any:
+            def wait() -> list[Delivery]:
+                return [self._outer(n, one) for one in self.partitions[n].next_several(piece, 1)]
+
+            return wait
+
+        waits: dict[object, Any] = {n: waiter(n) for n in range(len(self.partitions))}
+        return self._waiting.first(waits, piece.total_seconds())
+
+    def _is_one_read(self) -> bool:
+        """Whether one blocking read can wait for all: streams on one server, read under one name."""
+        first = self.partitions[0]
+        return isinstance(first, RedisStreamScheduler) and all(
+            isinstance(one, RedisStreamScheduler)
+            and one.redis is first.redis
+            and not is_cluster(one.redis)
+            and (one.group, one.consumer) == (first.group, first.consumer)
+            for one in self.partitions
+        )
+
+    def _in_turn(self) -> list[int]:
+        """All partitions, each time beginning with the next one."""
+        with self._guard:
+            first = self._turn
+            self._turn = (first + 1) % len(self.partitions)
+        return [(first + n) % len(self.partitions) for n in range(len(self.partitions))]
+
+    def reclaim(self, idle: timedelta) -> Delivery | None:
+        """Take over one delivery of any partition that showed no sign of life for `idle`, or `None`."""
+        check_idle(idle)
+        for n in self._in_turn():
+            found = self.partitions[n].reclaim(idle)
+            if found is not None:
+                return self._outer(n, found)
+        return None
+
+    def wake_due(self, now: datetime | None = None) -> tuple[str, ...]:
+        """Make ready every sleeper of every partition whose deadline is not after `now`; which ones."""
+        woken: list[str] = []
+        for one in self.partitions:
+            woken += one.wake_due(now)
+        return tuple(woken)
+
+    @property
+    def looking(self) -> timedelta | None:
+        """How often a worker looks for deadlines that others left; `None` where its readers do that as they wait."""
+        return min((one.looking for one in self.partitions if one.looking is not None), default=None)
+
+    def wake_and_look(self, now: datetime | None = None) -> tuple[tuple[str, ...], timedelta | None]:
+        """`wake_due`, and how long it is until the next sleeper of any partition is due; `None` without one."""
+        woken: list[str] = []
+        lefts = []
+        for one in self.partitions:
+            found, left = one.wake_and_look(now)
+            woken += found
+            lefts.append(left)
+        return tuple(woken), min((left for left in lefts if left is not None), default=None)
+
+    def wake_at(self, delivery: Delivery, when: datetime) -> None:
+        """Answer for `delivery` and ask for a pass at `when` (aware), in the partition that it came from."""
+        partition, inner = self._inner(delivery)
+        partition.wake_at(inner, when)
+
+    def extend(self, delivery: Delivery, within: timedelta) -> Delivery:
+        """A sign of life, worth `within`. Returns the delivery to use from now on."""
+        extended: Delivery = send(self.extension(delivery, within))
+        return extended
+
+    def done(self, delivery: Delivery) -> None:
+        """Answer for `delivery`; silent if it is no longer held."""
+        partition, inner = self._inner(delivery)
+        partition.done(inner)
+
+    def cancel(self, workflow: str) -> None:
+        """Drop every wakeup of `workflow`, in every partition: it may have had another home when it was queued."""
+        check_id(workflow)
+        for answer in send_together([one.cancelling(workflow) for one in self.partitions]):
+            if isinstance(answer, Exception):
+                raise answer
+
+    def park(self, delivery: Delivery, reason: str) -> None:
+        """Answer for `delivery` and park its workflow, in the partition that it came from; silent if it is not held."""
+        partition, inner = self._inner(delivery)
+        partition.park(inner, reason)
+
+    def parked(self) -> dict[str, str]:
+        """The parked workflows of all partitions: JSON text each, with `reason`, and `at` (server's time, ms)."""
+        listed: dict[str, str] = {}
+        for one in self.partitions:
+            listed.update(one.parked())
+        return listed
+
+    def unpark(self, workflow: str) -> bool:
+        """Take `workflow` off the list of every partition, and ask for a pass where it was; whether it was parked."""
+        check_id(workflow)
+        was = [one.unpark(workflow) for one in self.partitions]
+        return any(was)
+
+    def available(self, most: int) -> int:
+        """How many deliveries could be taken now, abandoned ones included; `most` at most."""
+        count = 0
+        for one in self.partitions:
+            count += one.available(most - count) if count < most else 0
+        return count
+
+    def trim(self) -> int:
+        """Trim every partition that is a stream; how many entries were removed."""
+        removed = 0
+        for one in self.partitions:
+            removed += one.trim() if isinstance(one, RedisStreamScheduler) else 0
+        return removed
+
+    def holding(self, delivery: Delivery) -> Call:
+        """Whether `delivery` still stands, as a call."""
+        partition, inner = self._inner(delivery)
+        return partition.holding(inner)
+
+    def telling(self, delivery: Delivery) -> Call:
+        """The clock of the partition that `delivery` came from, as a call."""
+        partition, inner = self._inner(delivery)
+        return partition.telling(inner)
+
+    def extension(self, delivery: Delivery, within: timedelta) -> Call:
+        """`extend` as a call."""
+        partition, inner = self._inner(delivery)
+        number = delivery.receipt.partition("|")[0]
+        return partition.extension(inner, within).then(
+            lambda renewed: replace(renewed, receipt=f"{number}|{renewed.receipt}")
+        )
+
+    def suspending(self, delivery: Delivery, when: datetime) -> Call:
+        """`wake_at` as a call."""
+        partition, inner = self._inner(delivery)
+        return partition.suspending(inner, when)
+
+    def answering(self, delivery: Delivery) -> Call:
+        """`done` as a call."""
+        partition, inner = self._inner(delivery)
+        return partition.answering(inner)
+
+    def _outer(self, number: int, delivery: Delivery) -> Delivery:
+        return replace(delivery, receipt=f"{number}|{delivery.receipt}")
+
+    def _inner(self, delivery: Delivery) -> tuple[Partition, Delivery]:
+        number, _, receipt = delivery.receipt.partition("|")
+        if not number.isdigit() or int(number) >= len(self.partitions):
+            raise ValueError(f"the delivery {delivery!r} is of another queue")
+        return self.partitions[int(number)], replace(delivery, receipt=receipt)
+
+
+_PIECE = timedelta(seconds=1)
+"""How long one wait takes at most."""
