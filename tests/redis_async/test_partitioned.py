@@ -103,6 +103,25 @@ class TestReading:
             taken += found
         assert sorted(one.workflow for one in taken) == sorted(names)
 
+    async def test_what_came_for_nobody_is_not_left_behind_while_others_come(
+        self, redis: Redis, namespace: str
+    ) -> None:
+        queue = made(redis, namespace, "set")
+        names = [
+            next(name for name in (f"w{n}" for n in range(200)) if queue.home(name) is one)
+            for one in queue.partitions
+        ]
+        waiting = Started(queue.next_several, ms(3000), 1)
+        await sleep(0.15)
+        await together(*[lambda one=one: queue.make_ready(one) for one in names])
+        taken = {one.workflow for one in await waiting.result()}
+        await sleep(0.1)
+        for n in range(8):
+            await queue.make_ready(f"more{n}")
+            taken |= {one.workflow for one in await queue.next_several(ms(500), 1)}
+        assert taken >= set(names)
+        await queue.rest()
+
 
 class TestOwing:
     async def test_deliveries_stay_with_their_partition(self, queue: PartitionedScheduler) -> None:
