@@ -106,9 +106,11 @@ class TestReading:
         ]
         waiting = Started(queue.next_several, ms(3000), 1)
         sleep(0.15)
-        together(*[lambda one=one: queue.make_ready(one) for one in names])
+        queue.make_ready(names[0])
         taken = {one.workflow for one in waiting.result()}
-        sleep(0.1)
+        for one in names[1:]:  # reads that nobody waits for any more take these
+            queue.make_ready(one)
+        sleep(0.2)
         for n in range(8):
             queue.make_ready(f"more{n}")
             taken |= {one.workflow for one in queue.next_several(ms(500), 1)}
