@@ -1,6 +1,6 @@
 """One server per session, a namespace per test.
 
-`DURABLY_TEST_SERVER`: `embedded`, a name in `servers.py`, a path, or an address.
+`DURABLY_TEST_SERVER`: `embedded`, a name in `servers.py`, a path, an address, or `cluster` (`cluster:redis-6.2`).
 """
 
 from __future__ import annotations
@@ -15,7 +15,6 @@ from uuid import NAMESPACE_URL, uuid4, uuid5
 
 import pytest
 import servers
-from durably.embedded_cluster import EmbeddedCluster
 
 SERVER = os.environ.get("DURABLY_TEST_SERVER", "embedded")
 
@@ -50,7 +49,7 @@ ONE_SERVER = {
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    if SERVER != "cluster":
+    if servers.clustered(SERVER) is None:
         return
     for item in items:
         for part, why in ONE_SERVER.items():
@@ -61,10 +60,6 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
 @pytest.fixture(scope="session")
 def server() -> Iterator[servers.Server]:
     """The session's server. Tests share it, so none may kill it."""
-    if SERVER == "cluster":
-        with EmbeddedCluster() as cluster:
-            yield cluster  # type: ignore[misc]
-        return
     with servers.start(SERVER) as started:
         yield started
 
