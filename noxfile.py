@@ -278,7 +278,7 @@ def bench(session: nox.Session) -> None:
 
 @nox.session
 def demo(session: nox.Session) -> None:
-    """Archive real files with three workers while workers and server are killed. `-- --help` for its options."""
+    """Archive real files while workers and the server, or a cluster's master, are killed. `-- --help` for options."""
     session.install("rich")
     _editable(session)
     session.run("python", "docs/examples/archive/drive.py", *session.posargs)

@@ -57,12 +57,19 @@ def test_the_blocking_hello_world_is_the_other_without_its_waiting() -> None:
     assert text == (folder / "hello_sync.py").read_text()
 
 
-def test_the_demo_loses_and_doubles_nothing() -> None:
+@pytest.mark.parametrize(
+    "words",
+    [["--files", "60"], ["--files", "45", "--topology", "cluster", "--flavour", "mixed"]],
+    ids=["single", "cluster"],
+)
+def test_the_demo_loses_and_doubles_nothing(words: list[str]) -> None:
     drive = DOCS / "examples" / "archive" / "drive.py"
-    command = [sys.executable, str(drive), "--files", "60", "--kill-every", "0.7"]
+    command = [sys.executable, str(drive), "--kill-every", "0.7", *words]
     said = subprocess.run(command, capture_output=True, text=True, timeout=110)
     assert said.returncode == 0, said.stdout + said.stderr
     assert "nothing lost, nothing doubled" in said.stdout
+    if "cluster" in words:
+        assert "its replica took over within" in " ".join(said.stdout.split()), said.stdout
 
 
 class Page:
