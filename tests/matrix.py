@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import argparse
 import os
+import re
 import subprocess
 import sys
 import tempfile
@@ -52,7 +53,7 @@ def run(server: str, words: list[str]) -> tuple[int, dict[str, Counter[str]], li
             elif "skipped" in children:
                 outcome = "skipped"
                 told_why = str(children["skipped"].text or children["skipped"].get("message"))
-                reasons.append(told_why.split("Skipped: ")[-1].strip("() '\n"))
+                reasons.append(re.sub(r"^\S+:\d+: ", "", told_why.split("Skipped: ")[-1]).strip("() '\n"))
             else:
                 outcome = "passed"
             counts[flavour_of(test)][outcome] += 1
