@@ -131,7 +131,9 @@ class TestWork:
             await fleet.finish(wanted)
         assert await counts(client, namespace, wanted) == [1] * 60
         if isinstance(durable.scheduler, RedisStreamScheduler):
-            assert await durable.scheduler.trim() == 120
+            # a nap that is over before its record has come back is no second wakeup
+            assert 60 <= await durable.scheduler.trim() <= 120
+            assert await client.xlen(durable.scheduler.ready_key) == 0
         history = await durable.checkpointer.history("w0")
         assert list(history) == ["a", "b", "nap", "c"]
 

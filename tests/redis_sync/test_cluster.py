@@ -132,7 +132,9 @@ class TestWork:
             fleet.finish(wanted)
         assert counts(client, namespace, wanted) == [1] * 60
         if isinstance(durable.scheduler, RedisStreamScheduler):
-            assert durable.scheduler.trim() == 120
+            # a nap that is over before its record has come back is no second wakeup
+            assert 60 <= durable.scheduler.trim() <= 120
+            assert client.xlen(durable.scheduler.ready_key) == 0
         history = durable.checkpointer.history("w0")
         assert list(history) == ["a", "b", "nap", "c"]
 
