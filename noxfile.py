@@ -268,12 +268,13 @@ def doubles(session: nox.Session) -> None:
 
 @nox.session
 def bench(session: nox.Session) -> None:
-    """Throughput, latency and idle cost of both flavours, side by side (and of the peer, on Python 3.13)."""
+    """Throughput, latency and idle cost of both flavours, side by side (and of the peer, on Python 3.13). `-- codecs`:
+    what the codecs cost; `-- partitions`: what partitions change on a cluster."""
     session.install("hiredis")
     _editable(session)
-    script = "codecs.py" if session.posargs[:1] == ["codecs"] else "run.py"
-    words = session.posargs[1:] if script == "codecs.py" else session.posargs
-    session.run("python", f"tests/benchmarks/{script}", *words)
+    others = [one for one in session.posargs[:1] if one in ("codecs", "partitions")]
+    script, words = (others[0], session.posargs[1:]) if others else ("run", session.posargs)
+    session.run("python", f"tests/benchmarks/{script}.py", *words)
 
 
 @nox.session
