@@ -93,7 +93,7 @@ def client(url: str, **options: Any) -> Redis:
     if "DURABLY_TEST_LEGACY" in os.environ:
         options.setdefault("legacy_responses", os.environ["DURABLY_TEST_LEGACY"] != "0")
     options.setdefault("retry", Retry(ExponentialBackoff(cap=0.5, base=0.01), 10))
-    if os.environ.get("DURABLY_TEST_SERVER") == "cluster":
+    if os.environ.get("DURABLY_TEST_SERVER", "").startswith("cluster"):
         options.pop("retry")
         return cluster_client(url, **options)  # type: ignore[no-any-return]
     made: Redis = Redis.from_url(url, decode_responses=True, **options)

@@ -255,6 +255,17 @@ class TestDoorbell:
         await redis.zadd(queue.schedule_key, {"w": 1.0})
         assert (await waiting.result(2)).workflow == "w"
 
+    async def test_a_client_that_waits_long_for_replies_looks_as_often(
+        self, server: EmbeddedServer, namespace: str
+    ) -> None:
+        client = connect(server.url, socket_timeout=15)
+        queue = RedisSetScheduler(client, namespace, poll=LONG)
+        waiting = Started(queue.next_ready, LONG)
+        await sleep(0.05)
+        await client.zadd(queue.schedule_key, {"w": 1.0})
+        assert (await waiting.result(2)).workflow == "w"
+        await client.aclose()
+
     async def test_a_deadline_that_comes_sooner_is_waited_for(self, redis: Redis, namespace: str) -> None:
         queue, other = (RedisSetScheduler(redis, namespace) for _ in range(2))
         await other.make_ready("later")

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import time
 from collections.abc import AsyncIterator, Iterator
 from typing import Any
@@ -31,6 +32,9 @@ if int(redis.__version__.split(".")[0]) < 8:
     # these releases leave the nodes of an old layout unclosed
     pytestmark = pytest.mark.filterwarnings("ignore::pytest.PytestUnraisableExceptionWarning")
 
+NODES = servers.binary(servers.clustered(os.environ.get("DURABLY_TEST_SERVER", "")) or "embedded")
+"""The server that the clusters here are made of."""
+
 COUNT = "redis.call('INCR', KEYS[1]) return cjson.encode(redis.call('GET', KEYS[1]))"
 """An effect that can be seen to happen twice."""
 
@@ -38,14 +42,14 @@ COUNT = "redis.call('INCR', KEYS[1]) return cjson.encode(redis.call('GET', KEYS[
 @pytest.fixture(scope="module")
 def cluster() -> Iterator[EmbeddedCluster]:
     """Three masters with a replica each."""
-    with EmbeddedCluster(binary=servers.binary("embedded")) as started:
+    with EmbeddedCluster(binary=NODES) as started:
         yield started
 
 
 @pytest.fixture
 def own_cluster() -> Iterator[EmbeddedCluster]:
     """A cluster whose nodes may be killed."""
-    with EmbeddedCluster(binary=servers.binary("embedded"), node_timeout=500) as started:
+    with EmbeddedCluster(binary=NODES, node_timeout=500) as started:
         yield started
 
 

@@ -252,6 +252,17 @@ class TestDoorbell:
         redis.zadd(queue.schedule_key, {"w": 1.0})
         assert (waiting.result(2)).workflow == "w"
 
+    def test_a_client_that_waits_long_for_replies_looks_as_often(
+        self, server: EmbeddedServer, namespace: str
+    ) -> None:
+        client = connect(server.url, socket_timeout=15)
+        queue = RedisSetScheduler(client, namespace, poll=LONG)
+        waiting = Started(queue.next_ready, LONG)
+        sleep(0.05)
+        client.zadd(queue.schedule_key, {"w": 1.0})
+        assert (waiting.result(2)).workflow == "w"
+        client.close()
+
     def test_a_deadline_that_comes_sooner_is_waited_for(self, redis: Redis, namespace: str) -> None:
         queue, other = (RedisSetScheduler(redis, namespace) for _ in range(2))
         other.make_ready("later")
