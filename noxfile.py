@@ -287,18 +287,18 @@ def loss(session: nox.Session) -> None:
 def bench(session: nox.Session) -> None:
     """Throughput, latency and idle cost of both flavours, side by side (and of the peer, on Python 3.13).
 
-    `-- codecs` or `-- durability`: what those cost.
+    `-- codecs`, `-- durability`, `-- partitions`: what those cost or change.
     """
     session.install("hiredis", "pip")
     _editable(session)
-    named = session.posargs[:1] in (["codecs"], ["durability"])
+    named = session.posargs[:1] in (["codecs"], ["durability"], ["partitions"])
     script, words = (session.posargs[0], session.posargs[1:]) if named else ("run", session.posargs)
     session.run("python", f"tests/benchmarks/{script}.py", *words, env={"PYTHONPATH": str(ROOT / "tests")})
 
 
 @nox.session
 def demo(session: nox.Session) -> None:
-    """Archive real files with three workers while workers and server are killed. `-- --help` for its options."""
+    """Archive real files while workers and the server, or a cluster's master, are killed. `-- --help` for options."""
     session.install("rich")
     _editable(session)
     session.run("python", "docs/examples/archive/drive.py", *session.posargs)

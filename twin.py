@@ -77,7 +77,7 @@ PLACES = (
         "docs/examples/archive",
         "docs/examples/archive_sync",
         by_hand=frozenset({"connection.py", "worker.py"}),
-        only_here=frozenset({"drive.py"}),
+        only_here=frozenset({"chaos.py", "drive.py"}),
     ),
 )
 

@@ -1,6 +1,6 @@
 """One server per session, a namespace per test.
 
-`DURABLY_TEST_SERVER`: `embedded`, a name in `servers.py`, a path, or an address.
+`DURABLY_TEST_SERVER`: `embedded`, a name in `servers.py`, a path, an address, or `cluster` (`cluster:redis-6.2`).
 """
 
 from __future__ import annotations
@@ -16,7 +16,6 @@ from uuid import NAMESPACE_URL, uuid4, uuid5
 import pytest
 import replicated as replication
 import servers
-from durably.embedded_cluster import EmbeddedCluster
 
 SERVER = os.environ.get("DURABLY_TEST_SERVER", "embedded")
 
@@ -44,6 +43,9 @@ ONE_SERVER = {
     "test_a_cancellation_that_the_client_swallows": "it breaks a connection of one server",
     "test_what_is_cancelled_stays_cancelled_whoever": "it counts the commands of one connection",
     "test_a_cancellation_is_disturbed": "it counts the commands of one connection",
+    "is_disturbed_before_its_every_command": "it counts the commands of one connection",
+    "test_cancel_is_one_call": "it reads the statistics of one server",
+    "test_which_queues_say_when": "its client has no server, and the blocking one of a cluster asks when it is made",
     "test_a_torn_effect_says_so_to_every_pass": "its effect has a key of another slot",
     "test_a_flushed_server_gets_its_group_back": "it has a server of its own",
     "test_many_callers_share_round_trips": "it counts round trips to one server",
@@ -58,7 +60,7 @@ ONE_SERVER = {
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    if SERVER != "cluster":
+    if servers.clustered(SERVER) is None:
         return
     for item in items:
         for part, why in ONE_SERVER.items():
@@ -69,10 +71,6 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
 @pytest.fixture(scope="session")
 def server() -> Iterator[servers.Server]:
     """The session's server. Tests share it, so none may kill it."""
-    if SERVER == "cluster":
-        with EmbeddedCluster() as cluster:
-            yield cluster  # type: ignore[misc]
-        return
     with servers.start(SERVER) as started:
         yield started
 

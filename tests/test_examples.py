@@ -17,6 +17,7 @@ from typing import Any
 
 import pytest
 from durably.embedded import EmbeddedServer
+from durably.embedded_cluster import EmbeddedCluster, say
 
 ROOT = Path(__file__).parents[1]
 DOCS = ROOT / "docs"
@@ -57,12 +58,19 @@ def test_the_blocking_hello_world_is_the_other_without_its_waiting() -> None:
     assert text == (folder / "hello_sync.py").read_text()
 
 
-def test_the_demo_loses_and_doubles_nothing() -> None:
+@pytest.mark.parametrize(
+    "words",
+    [["--files", "60"], ["--files", "45", "--topology", "cluster", "--flavour", "mixed"]],
+    ids=["single", "cluster"],
+)
+def test_the_demo_loses_and_doubles_nothing(words: list[str]) -> None:
     drive = DOCS / "examples" / "archive" / "drive.py"
-    command = [sys.executable, str(drive), "--files", "60", "--kill-every", "0.7"]
+    command = [sys.executable, str(drive), "--kill-every", "0.7", *words]
     said = subprocess.run(command, capture_output=True, text=True, timeout=110)
     assert said.returncode == 0, said.stdout + said.stderr
     assert "nothing lost, nothing doubled" in said.stdout
+    if "cluster" in words:
+        assert "its replica took over within" in " ".join(said.stdout.split()), said.stdout
 
 
 class Page:
@@ -110,9 +118,13 @@ class Page:
 
 async def _run(page: Page, heading: str, which: slice = slice(None)) -> None:
     for snippet in page.snippets(heading)[which]:
-        waits = page.run(snippet)
-        if waits is not None:
-            await waits
+        await _ran(page, snippet)
+
+
+async def _ran(page: Page, snippet: str) -> None:
+    waits = page.run(snippet)
+    if waits is not None:
+        await waits
 
 
 async def _worked(page: Page, body: Any, workflow: str, until: str, within: float = 20.0) -> Any:
@@ -435,3 +447,106 @@ class TestThePageOnTesting:
         for section in (DOCS / "testing.md").read_text().split("\n## ")[1:]:
             if "```python" in section:
                 assert f'"{section.splitlines()[0]}"' in ran
+
+
+BLOCKING = {
+    "import asyncio": "import threading",
+    "asyncio.Event": "threading.Event",
+    "redis.asyncio": "redis",
+    "durably_redis_async": "durably_redis_sync",
+    "aclose": "close",
+    "async def": "def",
+    "await ": "",
+}
+"""What makes the blocking flavour of a snippet, where nothing else differs."""
+
+
+@pytest.fixture(scope="module")
+def a_cluster() -> Iterator[EmbeddedCluster]:
+    """Three masters: what the page on clusters shows needs no replicas."""
+    with EmbeddedCluster(3, 0) as started:
+        yield started
+
+
+@pytest.fixture(params=["async", "sync"])
+async def cluster(request: pytest.FixtureRequest, a_cluster: EmbeddedCluster) -> AsyncIterator[Page]:
+    """The page on clusters in each flavour, its first lines run against a cluster that holds nothing."""
+    for node in a_cluster.nodes:
+        say(node.port, "FLUSHALL")
+    quickly = BLOCKING if request.param == "sync" else {}
+    page = Page("cluster.md", "", {"redis://localhost:7000": a_cluster.url, **quickly})
+    for snippet in page.snippets(""):
+        await _ran(page, snippet)
+    yield page
+    await _ran(page, "await redis.aclose()")
+
+
+WORK_ON = """
+stop.clear()
+await durable.scheduler.make_ready("order-8")
+await work(durable, {body}, stop=stop)
+found = await store.load("order-8")
+"""
+
+
+@needs_pages
+class TestThePageOnClusters:
+    async def test_the_first_lines(self, cluster: Page) -> None:
+        await _ran(cluster, "found = await store.load('order-7')")
+        assert cluster.found == {"shipped": "order-7 shipped"}
+
+    async def test_a_cluster_to_try_out(self, cluster: Page) -> None:
+        await _run(cluster, "To try one out")
+
+    async def test_keys_and_slots(self, cluster: Page) -> None:
+        await _run(cluster, "Keys and slots")
+        await _ran(cluster, WORK_ON.format(body="reserve"))
+        assert cluster.found == {"reserved": 1}
+        await _ran(cluster, "mine = await redis.get('reserved:{order-8}')")
+        assert cluster.mine == "1"
+        refused = """
+from durably_redis_async import claimed, resume
+holder = await claimed(store, "order-9")
+try:
+    await resume(holder, store, refused)
+except ValueError as error:
+    said = str(error)
+"""
+        await _ran(cluster, refused)
+        assert cluster.said in " ".join((DOCS / "cluster.md").read_text().split())
+
+    async def test_several_partitions(self, cluster: Page) -> None:
+        await _run(cluster, "Several partitions")
+        assert len(set(cluster.nodes)) == 3 and cluster.delivery is None and cluster.left == []
+        await _ran(cluster, WORK_ON.format(body="order"))
+        assert cluster.found == {"shipped": "order-8 shipped"}
+
+    async def test_growing_and_shrinking(self, cluster: Page) -> None:
+        await _run(cluster, "Growing and shrinking", slice(1))
+        assert [cluster.step_1.spread, cluster.step_2.spread] == [4, None]
+        name = next(
+            name
+            for name in (f"w{n}" for n in range(99))
+            if cluster.step_2.home(name) is cluster.step_2.partitions[6]
+        )
+        await _ran(cluster, f"await step_2.prepare()\nawait step_2.make_ready({name!r})")
+        await _run(cluster, "Growing and shrinking", slice(1, None))
+        assert cluster.may_go == [True, True, False, True]
+        await _ran(
+            cluster,
+            "delivery = (await step_1.take_now(1))[0]\n"
+            "assert delivery.workflow == " + repr(name) + "\n"
+            "from durably_redis_async import now_utc\n"
+            "await step_1.wake_at(delivery, now_utc() + timedelta(hours=1))",
+        )
+        await _run(cluster, "Growing and shrinking", slice(1, None))
+        assert cluster.may_go == [True, True, False, True]
+        await _ran(cluster, f"await step_1.cancel({name!r})")
+        await _run(cluster, "Growing and shrinking", slice(1, None))
+        assert cluster.may_go == [True] * 4
+
+    def test_every_section_with_a_snippet_is_run(self) -> None:
+        ran = Path(__file__).read_text()
+        for section in (DOCS / "cluster.md").read_text().split("\n## ")[1:]:
+            if "```python" in section:
+                assert f'_run(cluster, "{section.splitlines()[0]}"' in ran

@@ -123,7 +123,8 @@ class SentinelTopology:
 
     def _complete(self, port: int) -> bool:
         with _asking(port) as asked:
-            said: Any = asked.sentinel_master(self.name)
+            masters: Any = asked.sentinel_masters()
+        said = masters[self.name]
         return int(said["num-slaves"]) == 2 and int(said["num-other-sentinels"]) == 2
 
     def stop(self) -> None:
@@ -156,8 +157,8 @@ class SentinelTopology:
 
     def _told(self, port: int) -> int | None:
         with contextlib.suppress(RedisError), _asking(port) as asked:
-            address: Any = asked.sentinel_get_master_addr_by_name(self.name)
-            return None if address is None else int(address[1])
+            masters: Any = asked.sentinel_masters()  # some redis-py 6 cannot ask for one
+            return int(masters[self.name]["port"])
         return None
 
     def kill_master(self) -> None:

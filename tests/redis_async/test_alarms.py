@@ -161,10 +161,10 @@ async def test_a_sleeper_that_another_left_is_woken_by_an_idle_worker(
         return bool(ended)
 
     await other.prepare()
-    await RedisCheckpointer(redis, namespace).supply("w", "a", 1)  # one that slept has records
     await other.make_ready("w")
     delivery = await other.next_ready(ms(500))
-    async with Working(mine, body):
+    async with Working(mine, body) as working:
+        await working.durable.checkpointer.supply("w", "a", 1)  # one that slept has records
         await sleep(0.1)
         due = time.monotonic() + 2.0
         await other.wake_at(delivery, now_utc() + ms(2_000))
@@ -255,6 +255,17 @@ class TestDoorbell:
         await sleep(0.05)
         await redis.zadd(queue.schedule_key, {"w": 1.0})
         assert (await waiting.result(2)).workflow == "w"
+
+    async def test_a_client_that_waits_long_for_replies_looks_as_often(
+        self, server: EmbeddedServer, namespace: str
+    ) -> None:
+        client = connect(server.url, socket_timeout=15)
+        queue = RedisSetScheduler(client, namespace, poll=LONG)
+        waiting = Started(queue.next_ready, LONG)
+        await sleep(0.05)
+        await client.zadd(queue.schedule_key, {"w": 1.0})
+        assert (await waiting.result(2)).workflow == "w"
+        await client.aclose()
 
     async def test_a_deadline_that_comes_sooner_is_waited_for(self, redis: Redis, namespace: str) -> None:
         queue, other = (RedisSetScheduler(redis, namespace) for _ in range(2))

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import time
 from collections.abc import AsyncIterator, Iterator
 from typing import Any
@@ -34,6 +35,9 @@ if int(redis.__version__.split(".")[0]) < 8:
     # these releases leave the nodes of an old layout unclosed
     pytestmark = pytest.mark.filterwarnings("ignore::pytest.PytestUnraisableExceptionWarning")
 
+NODES = servers.binary(servers.clustered(os.environ.get("DURABLY_TEST_SERVER", "")) or "embedded")
+"""The server that the clusters here are made of."""
+
 COUNT = "redis.call('INCR', KEYS[1]) return cjson.encode(redis.call('GET', KEYS[1]))"
 """An effect that can be seen to happen twice."""
 
@@ -41,14 +45,14 @@ COUNT = "redis.call('INCR', KEYS[1]) return cjson.encode(redis.call('GET', KEYS[
 @pytest.fixture(scope="module")
 def cluster() -> Iterator[EmbeddedCluster]:
     """Three masters with a replica each."""
-    with EmbeddedCluster(binary=servers.binary("embedded")) as started:
+    with EmbeddedCluster(binary=NODES) as started:
         yield started
 
 
 @pytest.fixture
 def own_cluster() -> Iterator[EmbeddedCluster]:
     """A cluster whose nodes may be killed."""
-    with EmbeddedCluster(binary=servers.binary("embedded"), node_timeout=500) as started:
+    with EmbeddedCluster(binary=NODES, node_timeout=500) as started:
         yield started
 
 
@@ -299,6 +303,33 @@ class TestSlots:
             assert await store.load(workflow) == {"a": 1}
 
 
+async def test_a_slot_that_is_half_moved_is_used_all_the_same(
+    cluster: EmbeddedCluster, client: Any, namespace: str
+) -> None:
+    store = RedisCheckpointer(client, namespace)
+    holder = await claimed(store, "half")
+    assert (await store.record(holder, "a", 1)).first
+    slot = key_slot(store.hash_key("half").encode())
+    source = cluster.owner(slot)
+    target = next(one for one in cluster.masters() if one is not source)
+    ids = {node.port: say(node.port, "CLUSTER", "MYID") for node in (source, target)}
+    say(target.port, "CLUSTER", "SETSLOT", str(slot), "IMPORTING", ids[source.port])
+    say(source.port, "CLUSTER", "SETSLOT", str(slot), "MIGRATING", ids[target.port])
+    keys = say(source.port, "CLUSTER", "GETKEYSINSLOT", str(slot), "10")
+    say(source.port, "MIGRATE", "127.0.0.1", str(target.port), "", "0", "5000", "KEYS", *keys)
+    try:
+        began = time.monotonic()
+        assert (await store.record(holder, "b", 2)).first
+        assert await store.load("half") == {"a": 1, "b": 2}
+        assert await store.renew(holder)
+        assert time.monotonic() - began < 2, "it waited for the slot"
+    finally:
+        for node in (target, source, *cluster.masters()):
+            say(node.port, "CLUSTER", "SETSLOT", str(slot), "NODE", ids[target.port])
+    await store.release(holder)
+    assert await store.load("half") == {"a": 1, "b": 2}
+
+
 @pytest.mark.parametrize("kind", ["stream", "set"])
 async def test_slots_move_under_load_and_nothing_is_lost_or_doubled(
     cluster: EmbeddedCluster, client: Any, namespace: str, kind: str
@@ -350,6 +381,22 @@ async def test_the_fleet_goes_on_when_a_master_dies(
     # and be unknown, but none that is known happened twice
     assert all(n == 1 for n in await counts(client, namespace, wanted))
     await client.aclose()
+
+
+async def test_a_single_call_outlasts_a_failover(namespace: str) -> None:
+    with EmbeddedCluster(binary=servers.binary("embedded"), node_timeout=4000) as cluster:
+        client = cluster_client(cluster.url)
+        store = RedisCheckpointer(client, namespace)
+        holder = await claimed(store, "w")
+        assert (await store.record(holder, "a", 1)).first
+        victim = cluster.owner(key_slot(store.hash_key("w").encode()))
+        in_sync(victim)
+        began = time.monotonic()
+        victim.kill()
+        recorded = await store.record(holder, "b", 2)
+        assert recorded.value == 2 and time.monotonic() - began > 3
+        assert await store.load("w") == {"a": 1, "b": 2}
+        await client.aclose()
 
 
 def in_sync(master: EmbeddedServer) -> None:

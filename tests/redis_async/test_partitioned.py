@@ -107,6 +107,27 @@ class TestReading:
             taken += found
         assert sorted(one.workflow for one in taken) == sorted(names)
 
+    async def test_what_came_for_nobody_is_not_left_behind_while_others_come(
+        self, redis: Redis, namespace: str
+    ) -> None:
+        queue = made(redis, namespace, "set")
+        names = [
+            next(name for name in (f"w{n}" for n in range(200)) if queue.home(name) is one)
+            for one in queue.partitions
+        ]
+        waiting = Started(queue.next_several, ms(3000), 1)
+        await sleep(0.15)
+        await queue.make_ready(names[0])
+        taken = {one.workflow for one in await waiting.result()}
+        for one in names[1:]:  # reads that nobody waits for any more take these
+            await queue.make_ready(one)
+        await sleep(0.2)
+        for n in range(8):
+            await queue.make_ready(f"more{n}")
+            taken |= {one.workflow for one in await queue.next_several(ms(500), 1)}
+        assert taken >= set(names)
+        await queue.rest()
+
 
 class TestOwing:
     async def test_deliveries_stay_with_their_partition(self, queue: PartitionedScheduler) -> None:
@@ -234,6 +255,21 @@ class TestParking:
         assert await queue.parked() == {}
         assert sorted(one.workflow for one in await queue.take_now(20)) == sorted(NAMES[:6])
         await queue.cancel("w0")
+
+    async def test_a_sleeper_of_which_nothing_is_known(
+        self, queue: PartitionedScheduler, redis: Redis, namespace: str
+    ) -> None:
+        durable: Any = SplitDurable(RedisCheckpointer(redis, namespace), queue)
+        await queue.make_ready("w")
+        (delivery,) = await queue.take_now(1)
+        delivery = await queue.extend(delivery, ms(500))
+        await queue.wake_at(delivery, now_utc() - ms(5))
+        await queue.wake_due()
+        (delivery,) = await queue.take_now(1)
+        delivery = await queue.extend(delivery, ms(500))
+        with pytest.raises(CheckpointGone):
+            await advance(durable, naps, delivery)
+        assert list(await queue.parked()) == ["w"]
 
     async def test_one_that_was_parked_before_the_queue_grew(self, redis: Redis, namespace: str) -> None:
         for kind in ("stream", "set"):

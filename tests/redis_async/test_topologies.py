@@ -81,6 +81,8 @@ async def live(client: Redis, kind: str, namespace: str) -> None:
         await worker.result(20)
     assert set(ended) == {"yes, hello"}  # each wakeup is a pass, and what is recorded is handed back
     assert set(await store.history("w")) >= {"first", "count", "nap", "said", "mail"}
+    assert await durable.delete("w") >= 5
+    assert await store.load("w") == {}
     holder = await claimed(store, "by hand")
     assert await store.extend(holder, ms(60_000)) and await store.renew(holder)
     assert (await store.record(holder, "a", 1)).first
@@ -97,8 +99,6 @@ async def live(client: Redis, kind: str, namespace: str) -> None:
     await queue.cancel("taken")
     await queue.reclaim(ms(1))
     assert await queue.next_ready(ms(50)) is None
-    assert await durable.delete("w") >= 5
-    assert await store.load("w") == {}
     if isinstance(queue, RedisStreamScheduler):
         await queue.trim()
         assert await client.xlen(queue.ready_key) == 0

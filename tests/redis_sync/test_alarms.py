@@ -162,10 +162,10 @@ def test_a_sleeper_that_another_left_is_woken_by_an_idle_worker(
         return bool(ended)
 
     other.prepare()
-    RedisCheckpointer(redis, namespace).supply("w", "a", 1)  # one that slept has records
     other.make_ready("w")
     delivery = other.next_ready(ms(500))
-    with Working(mine, body):
+    with Working(mine, body) as working:
+        working.durable.checkpointer.supply("w", "a", 1)  # one that slept has records
         sleep(0.1)
         due = time.monotonic() + 2.0
         other.wake_at(delivery, now_utc() + ms(2_000))
@@ -252,6 +252,17 @@ class TestDoorbell:
         sleep(0.05)
         redis.zadd(queue.schedule_key, {"w": 1.0})
         assert (waiting.result(2)).workflow == "w"
+
+    def test_a_client_that_waits_long_for_replies_looks_as_often(
+        self, server: EmbeddedServer, namespace: str
+    ) -> None:
+        client = connect(server.url, socket_timeout=15)
+        queue = RedisSetScheduler(client, namespace, poll=LONG)
+        waiting = Started(queue.next_ready, LONG)
+        sleep(0.05)
+        client.zadd(queue.schedule_key, {"w": 1.0})
+        assert (waiting.result(2)).workflow == "w"
+        client.close()
 
     def test_a_deadline_that_comes_sooner_is_waited_for(self, redis: Redis, namespace: str) -> None:
         queue, other = (RedisSetScheduler(redis, namespace) for _ in range(2))

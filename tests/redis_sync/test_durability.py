@@ -239,6 +239,47 @@ def test_a_step_may_ask_for_more_than_its_store_and_a_replay_is_no_way_round(
         store.confirm(Pass("w", 1), "charged", durability="replicas")
 
 
+@pytest.mark.parametrize("kind", [RedisDurable, SplitDurable])
+def test_what_a_body_sent_is_proven_before_a_replay_goes_on(
+    replicated: Replicated, master: Redis, namespace: str, kind: Any
+) -> None:
+    store = on_replicas(master, namespace)
+    durable: Any = kind(store, RedisStreamScheduler(master, namespace))
+
+    def body(run: Run) -> str:
+        run.start("started", "child", 1)
+        return run.send("sent", "child", "hi")
+
+    def one_pass() -> Any:
+        holder = claimed(store, "w")
+        try:
+            return resume(holder, store, body, durable=durable)
+        finally:
+            store.release(holder)
+
+    replicated.pause()
+    for _ in range(3):
+        with pytest.raises(NotDurable, match="'started' of workflow 'w' is recorded"):
+            returned = one_pass()
+            pytest.fail(f"came to {returned}")
+    replicated.resume()
+    replicated.until_linked()
+    store = on_replicas(master, namespace, acknowledged_within=PATIENT)
+    durable = kind(store, RedisStreamScheduler(master, namespace))
+    first = one_pass()
+    replicated.pause()
+    store = on_replicas(master, namespace)
+    with pytest.raises(NotDurable):
+        returned = one_pass()
+        pytest.fail(f"came to {returned}")
+    replicated.resume()
+    replicated.until_linked()
+    store = on_replicas(master, namespace, acknowledged_within=PATIENT)
+    assert one_pass() == first
+    child = store.load("child")
+    assert len(child) == 2 and set(child.values()) == {1, "hi"}, "each arrived once"
+
+
 def test_one_look_per_pass_covers_all_that_it_was_handed(
     replicated: Replicated, master: Redis, namespace: str
 ) -> None:

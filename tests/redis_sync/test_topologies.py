@@ -82,6 +82,8 @@ def live(client: Redis, kind: str, namespace: str) -> None:
         worker.result(20)
     assert set(ended) == {"yes, hello"}  # each wakeup is a pass, and what is recorded is handed back
     assert set(store.history("w")) >= {"first", "count", "nap", "said", "mail"}
+    assert durable.delete("w") >= 5
+    assert store.load("w") == {}
     holder = claimed(store, "by hand")
     assert store.extend(holder, ms(60_000)) and store.renew(holder)
     assert (store.record(holder, "a", 1)).first
@@ -98,8 +100,6 @@ def live(client: Redis, kind: str, namespace: str) -> None:
     queue.cancel("taken")
     queue.reclaim(ms(1))
     assert queue.next_ready(ms(50)) is None
-    assert durable.delete("w") >= 5
-    assert store.load("w") == {}
     if isinstance(queue, RedisStreamScheduler):
         queue.trim()
         assert client.xlen(queue.ready_key) == 0

@@ -1,4 +1,7 @@
-"""Archive real files while workers and the server are killed, then check that nothing was lost or doubled."""
+"""Archive real files while workers and the server are killed, then check that nothing was lost or doubled.
+
+On a cluster one master is killed, the one that owns the queue, and its replica takes over.
+"""
 
 from __future__ import annotations
 
@@ -23,9 +26,11 @@ from pathlib import Path
 from typing import Any
 from uuid import uuid4
 
-from connection import build, connect
-from durably import embedded
-from redis.asyncio import Redis
+from chaos import Cluster, Single
+from connection import SCHEDULERS, TOPOLOGIES, build, connect
+from durably_redis_async import PartitionedScheduler, RedisSetScheduler, RedisStreamScheduler
+from redis.asyncio import Redis, RedisCluster
+from redis.exceptions import RedisError
 from rich.console import Console
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn
 from rich.table import Table
@@ -45,6 +50,7 @@ class Fleet:
     scheduler: str
     namespace: str
     url: str
+    topology: str = "single"
     flavour: str = "async"
     started: int = 0
     workers: list[subprocess.Popen[bytes]] = field(default_factory=list)
@@ -60,6 +66,7 @@ class Fleet:
             str(script),
             role,
             str(self.folder),
+            self.topology,
             self.scheduler,
             self.namespace,
         ]
@@ -108,16 +115,31 @@ def published(folder: Path) -> int:
     return sum(1 for one in (folder / "out").iterdir() if not one.name.startswith("."))
 
 
-async def left_in_queue(redis: Redis, scheduler: str, namespace: str) -> int:
+async def left_in_queue(redis: Redis | RedisCluster, scheduler: str, namespace: str) -> int:
     """How many wakeups, sleepers and unanswered deliveries there are."""
-    if scheduler == "set":
-        return int(await redis.zcard(f"{namespace}:schedule"))
-    ready, sleeping = f"{{{namespace}}}:ready", f"{{{namespace}}}:sleeping"
-    await build(redis, scheduler, namespace).scheduler.trim()  # type: ignore[attr-defined]
-    return int(await redis.xlen(ready)) + int(await redis.zcard(sleeping))
+    asked: Any = redis
+    left = 0
+    for queue in queues(redis, scheduler, namespace):
+        if isinstance(queue, RedisSetScheduler):
+            left += int(await asked.zcard(queue.schedule_key))
+        else:
+            await queue.trim()
+            left += int(await asked.xlen(queue.ready_key)) + int(await asked.zcard(queue.sleeping_key))
+    return left
 
 
-async def wanting(redis: Redis, files: list[str], folder: Path, namespace: str) -> list[str]:
+def queues(
+    redis: Redis | RedisCluster, scheduler: str, namespace: str
+) -> list[RedisStreamScheduler | RedisSetScheduler]:
+    """The queue, or its parts."""
+    made = build(redis, scheduler, namespace).scheduler
+    if isinstance(made, PartitionedScheduler):
+        return list(made.partitions)
+    assert isinstance(made, (RedisStreamScheduler, RedisSetScheduler))
+    return [made]
+
+
+async def wanting(redis: Redis | RedisCluster, files: list[str], folder: Path, namespace: str) -> list[str]:
     """Everything that is lost, doubled or not identical."""
     wrong = []
     names = {one.name for one in (folder / "out").iterdir() if not one.name.startswith(".")}
@@ -131,7 +153,8 @@ async def wanting(redis: Redis, files: list[str], folder: Path, namespace: str) 
             != hashlib.sha256(Path(source).read_bytes()).digest()
         ):
             wrong.append(f"{workflow} is not identical to its source")
-        ledger: Any = await redis.hgetall(ledger_key(workflow, namespace))
+        asked: Any = redis
+        ledger = await asked.hgetall(ledger_key(workflow, namespace))
         if ledger != {workflow: "1"}:
             wrong.append(f"{workflow}'s ledger says {ledger}")
     if len(names) != len(files):
@@ -139,7 +162,7 @@ async def wanting(redis: Redis, files: list[str], folder: Path, namespace: str) 
     return wrong
 
 
-async def submit(redis: Redis, fleet: Fleet, count: int) -> None:
+async def submit(redis: Redis | RedisCluster, fleet: Fleet, count: int) -> None:
     """Queue every file."""
     durable = build(redis, fleet.scheduler, fleet.namespace)
     await durable.scheduler.prepare()
@@ -151,13 +174,15 @@ async def drive(options: argparse.Namespace, folder: Path, console: Console) -> 
     """Run it all; the process's exit code."""
     files = sources(options.source, options.files)
     (folder / "sources.json").write_text(json.dumps(files))
-    own = None if options.redis_url else embedded.start(folder / "server", fsync="always", tcp=True)
     namespace = f"archive-{uuid4().hex[:8]}"
-    fleet = Fleet(
-        folder, options.scheduler, namespace, own.url if own else options.redis_url, options.flavour
-    )
-    redis = connect(fleet.url)
-    restarts = 0
+    own: Single | Cluster | None = None
+    if not options.redis_url:
+        own = Single(folder / "server") if options.topology == "single" else Cluster(folder / "server")
+    url = options.redis_url if own is None else own.url
+    fleet = Fleet(folder, options.scheduler, namespace, url, options.topology, options.flavour)
+    redis = connect(fleet.url, options.topology)
+    queue = queues(redis, options.scheduler, namespace)[0]
+    queue_key = queue.schedule_key if isinstance(queue, RedisSetScheduler) else queue.ready_key
     started = time.monotonic()
     approver = None
     try:
@@ -176,18 +201,22 @@ async def drive(options: argparse.Namespace, folder: Path, console: Console) -> 
                 if done < len(files) and time.monotonic() >= next_kill:
                     next_kill += options.kill_every
                     fleet.replace_one()
-                if own is not None and not restarts and done >= len(files) // 3:
-                    own.kill()
-                    own.restart()
-                    restarts += 1
-                over = done >= len(files) and not await left_in_queue(redis, options.scheduler, namespace)
+                if own is not None and not own.kills and done >= len(files) // 3:
+                    own.kill(queue_key)
+                over = False
+                made_good = own is None or own.is_over()
+                if done >= len(files) and made_good:
+                    with contextlib.suppress(RedisError, OSError):
+                        over = not await left_in_queue(redis, options.scheduler, namespace)
                 quiet = quiet + 1 if over else 0
         took = time.monotonic() - started
         left = await left_in_queue(redis, options.scheduler, namespace)
         wrong = await wanting(redis, files, folder, namespace)
         if left:
             wrong.append(f"{left} wakeups are left in the queue")
-        report(console, files, fleet, log_lines(folder), restarts, took)
+        report(console, files, fleet, log_lines(folder), 0 if own is None else own.kills, took)
+        for line in [] if own is None else own.told():
+            console.print(line)
         for line in wrong:
             console.print(f"[red]{line}")
         console.print(
@@ -201,8 +230,9 @@ async def drive(options: argparse.Namespace, folder: Path, console: Console) -> 
                 approver.kill()
             approver.wait()
         if own is None:
-            async for key in redis.scan_iter(match=f"*{namespace}*", count=1000):
-                await redis.delete(key)
+            asked: Any = redis
+            async for key in asked.scan_iter(match=f"*{namespace}*", count=1000):
+                await asked.delete(key)
         await redis.aclose()
         if own is not None:
             own.stop()
@@ -213,7 +243,7 @@ def report(
     files: list[str],
     fleet: Fleet,
     lines: collections.Counter[str],
-    restarts: int,
+    kills: int,
     took: float,
 ) -> None:
     """The table at the end."""
@@ -242,7 +272,7 @@ def report(
         f"{size:.1f}",
         str(acts["pass"]),
         str(fleet.kills),
-        str(restarts),
+        str(kills),
         str(repeated),
         str(acts["pass"] - len(files)),
         f"{took:.1f}",
@@ -261,9 +291,22 @@ def main() -> int:
     parser.add_argument(
         "--flavour", choices=["async", "sync", "mixed"], default="async", help="whose workers (default async)"
     )
-    parser.add_argument("--scheduler", choices=["stream", "set"], default="stream")
     parser.add_argument(
-        "--redis-url", default=os.environ.get("REDIS_URL"), help="a running server (default: embedded)"
+        "--topology",
+        choices=TOPOLOGIES,
+        default="single",
+        help="one server, or a cluster of three masters and three replicas (default single)",
+    )
+    parser.add_argument(
+        "--scheduler",
+        choices=SCHEDULERS,
+        default="stream",
+        help="the queue: one stream, one set, or one queue of four streams (default stream)",
+    )
+    parser.add_argument(
+        "--redis-url",
+        default=os.environ.get("REDIS_URL"),
+        help="a running server, or with commas some nodes of a cluster; nothing of it is killed (default: embedded)",
     )
     options = parser.parse_args()
     if options.files < 1 or options.workers < 1 or options.kill_every <= 0:

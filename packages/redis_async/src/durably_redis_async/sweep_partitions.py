@@ -9,7 +9,8 @@ from typing import Any
 from durably.sweep_scripts import Look
 
 from durably_redis_async._client import Call
-from durably_redis_async.partitioned import Partition, PartitionedScheduler
+from durably_redis_async.partitioned import PartitionedScheduler
+from durably_redis_async.partitioned_calls import Partition
 from durably_redis_async.stream import RedisStreamScheduler
 from durably_redis_async.sweep_queues import Page, SetSide, StreamSide
 

@@ -168,7 +168,7 @@ class RedisSetScheduler(SetParking):
         """How long to wait at the bell, in seconds, when `left` are left, and one will be visible in `coming`; 0 to
         wait here."""
         patience = socket_timeout(self.redis)
-        longest = min(left, _LONGEST if patience is None else patience - 2 * _SLACK)
+        longest = min(left, _LONGEST, _LONGEST if patience is None else patience - 2 * _SLACK)
         if not self.alarms:
             longest = min(longest, coming - _SLACK)
         return longest if self._rings and longest >= _SLACK else 0.0

@@ -10,7 +10,8 @@ from typing import Any
 from durably.sweep_scripts import Look
 
 from durably_redis_sync._client import Call
-from durably_redis_sync.partitioned import Partition, PartitionedScheduler
+from durably_redis_sync.partitioned import PartitionedScheduler
+from durably_redis_sync.partitioned_calls import Partition
 from durably_redis_sync.stream import RedisStreamScheduler
 from durably_redis_sync.sweep_queues import Page, SetSide, StreamSide
 
