@@ -53,6 +53,11 @@ ONE_SERVER = {
     "test_a_restarted_server": "it has a server of its own",
     "test_a_long_backlog_goes_in_calls": "it reads the statistics of one server",
     "test_out_of_memory": "it has a server of its own",
+    "test_what_gave_back": "it has a server of its own",
+    "test_durability.py": "it has a master and a replica of its own",
+    "test_checking.py": "it reads, and changes, the settings of one server",
+    "test_topologies.py": "its servers are of other kinds",
+    "test_lost_keys.py": "it finds and deletes keys of one server",
     "test_threads.py": "its processes speak to one server",
     "test_celery.py": "its processes speak to one server",
 }

@@ -121,8 +121,7 @@ class World:
             parked = await queue.next_ready(ms(50))
             assert parked is not None
             await queue.park(parked, "why")
-        gone = RedisStreamScheduler(self.stream.redis, self.stream.namespace, consumer="gone")
-        await gone.next_ready(ms(2))
+        await self.stream.redis.xgroup_createconsumer(self.stream.ready_key, self.stream.group, "gone")
         await self.stream.make_ready("unread")
         await self.set.make_ready("unread")
         await self.stream.make_ready("cancelled")

@@ -562,8 +562,7 @@ async def test_what_a_sweep_says_is_said_again(
         assert await send(side.parking("w", page[0].said, "why")) is True
         assert list(await durable.scheduler.parked()) == ["w"]
         if side.queue is far.scheduler and isinstance(far.scheduler, RedisStreamScheduler):
-            other = RedisStreamScheduler(redis, namespace, consumer="gone")
-            await other.next_ready(ms(2))
+            await redis.xgroup_createconsumer(far.scheduler.ready_key, far.scheduler.group, "gone")
             await side.consumers(timedelta(hours=1))
             await sleep(0.03)
             proxy.swallow_next("evalsha")

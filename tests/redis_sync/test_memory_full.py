@@ -122,8 +122,7 @@ class World:
             parked = queue.next_ready(ms(50))
             assert parked is not None
             queue.park(parked, "why")
-        gone = RedisStreamScheduler(self.stream.redis, self.stream.namespace, consumer="gone")
-        gone.next_ready(ms(2))
+        self.stream.redis.xgroup_createconsumer(self.stream.ready_key, self.stream.group, "gone")
         self.stream.make_ready("unread")
         self.set.make_ready("unread")
         self.stream.make_ready("cancelled")

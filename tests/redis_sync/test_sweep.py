@@ -561,8 +561,7 @@ def test_what_a_sweep_says_is_said_again(
         assert send(side.parking("w", page[0].said, "why")) is True
         assert list(durable.scheduler.parked()) == ["w"]
         if side.queue is far.scheduler and isinstance(far.scheduler, RedisStreamScheduler):
-            other = RedisStreamScheduler(redis, namespace, consumer="gone")
-            other.next_ready(ms(2))
+            redis.xgroup_createconsumer(far.scheduler.ready_key, far.scheduler.group, "gone")
             side.consumers(timedelta(hours=1))
             sleep(0.03)
             proxy.swallow_next("evalsha")

@@ -14,6 +14,7 @@ if consumers.err then
   if string.find(consumers.err, 'NOGROUP') then return removed end
   return consumers
 end
+redis.call('DEL', KEYS[2]) -- nothing: out of memory, a script may only go on after a write that needs none
 for _, one in ipairs(consumers) do
   local said = {}
   for i = 1, #one, 2 do said[one[i]] = one[i + 1] end
