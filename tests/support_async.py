@@ -16,7 +16,9 @@ from redis.backoff import ExponentialBackoff
 
 __all__ = [
     "STOPPED",
+    "Crashed",
     "Event",
+    "Faults",
     "Redis",
     "Started",
     "client",
@@ -24,6 +26,7 @@ __all__ = [
     "eventually",
     "leave",
     "other_flavours",
+    "run_alone",
     "sentinel_client",
     "sleep",
     "together",
@@ -135,3 +138,67 @@ async def leave(client: Redis) -> None:
 def other_flavours(*_: object) -> Any:
     """A call of the other flavour."""
     return 1
+
+
+HIDDEN = ("claiming", "reading", "together", "holding", "next_several", "post_in_step")
+"""What a pair under `Faults` does not have, so that each of its acts is a call of its own."""
+
+
+class Crashed(BaseException):
+    """The process is dead, as far as the pair under `Faults` is concerned."""
+
+
+class Faults:
+    """Ends a process at one boundary of the calls that it makes: an even one is before a call, an odd one after it.
+
+    `act` is what is done there; then, and ever after, each call raises `Crashed`.
+    """
+
+    def __init__(self, at: int, act: Callable[[], object] = lambda: None) -> None:
+        self.at = at
+        self.act = act
+        self.passed: list[str] = []
+        self.dead = False
+
+    def pass_by(self, name: str) -> None:
+        """Come to the next boundary."""
+        if not self.dead and len(self.passed) == self.at:
+            self.dead = True
+            self.act()
+        if self.dead:
+            raise Crashed
+        self.passed.append(name)
+
+    def over(self, of: Any) -> Any:
+        """`of`, whose calls come to boundaries."""
+        return _Faulty(of, self)
+
+
+class _Faulty:
+    def __init__(self, of: Any, faults: Faults) -> None:
+        self._of = of
+        self._faults = faults
+
+    def __getattr__(self, name: str) -> Any:
+        if name in HIDDEN:
+            raise AttributeError(name)
+        made = getattr(self._of, name)
+        if not callable(made) or name in ("now", "codec"):
+            return made
+
+        async def call(*args: Any, **options: Any) -> Any:
+            self._faults.pass_by(f"before {name}")
+            answer = await made(*args, **options)
+            self._faults.pass_by(f"after {name}")
+            return answer
+
+        return call
+
+
+def run_alone(main: Callable[[], Awaitable[None]]) -> None:
+    """Run a process's `main`."""
+
+    async def run() -> None:
+        await main()
+
+    asyncio.run(run())

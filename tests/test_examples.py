@@ -156,14 +156,14 @@ async def guide(own_server: EmbeddedServer) -> AsyncIterator[Page]:
 
 @needs_pages
 class TestTheGuide:
-    async def test_input(self, guide: Page) -> None:
-        await _run(guide, "Input")
+    async def test_starting_a_workflow(self, guide: Page) -> None:
+        await _run(guide, "Starting a workflow")
         said = await _worked(guide, guide.signup, "signup-7", "welcomed")
         assert said == "welcome mail to someone@example.org"
 
     async def test_results(self, guide: Page, capsys: pytest.CaptureFixture[str]) -> None:
         await _run(guide, "Results", slice(1))
-        await guide.durable.arrive("total-1", "input", [1, 2, 3])
+        await guide.durable.start("total-1", [1, 2, 3])
         assert await _worked(guide, guide.total, "total-1", "result") == 6
         await _run(guide, "Results", slice(1, None))
         assert guide.records == {"input": [1, 2, 3], "result": 6}
@@ -239,6 +239,13 @@ class TestTheGuide:
         await guide.resume(holder, guide.store, guide.approval)
         assert (await guide.store.load("late"))["decided"] == "too late"
 
+    async def test_starting_and_messaging_others(self, guide: Page) -> None:
+        await _run(guide, "Starting and messaging other workflows")
+        await guide.durable.start("order-9", {"address": "Hauptstr. 1"})
+        await _worked(guide, guide.order, "order-9", "announced")
+        assert await guide.store.load("order-9-shipment") == {"input": {"to": "Hauptstr. 1"}}
+        assert list((await guide.store.load("warehouse")).values()) == [{"order": "order-9"}]
+
     async def test_messages(self, guide: Page) -> None:
         await _run(guide, "Messages")
         assert await _worked(guide, guide.tally, "tally-1", "result") == 3
@@ -268,7 +275,7 @@ class TestTheGuide:
         assert await _worked(guide, guide.counted, "count-2", "words") == 3
 
     async def test_several_kinds(self, guide: Page) -> None:
-        await _run(guide, "Input")
+        await _run(guide, "Starting a workflow")
         await _run(guide, "Results", slice(1))
         await _run(guide, "Several kinds of workflows")
         working = asyncio.create_task(guide.work_on_all())
@@ -297,12 +304,12 @@ class TestTheGuide:
         assert list(await guide.store.load("w")) == ["charged", "approval", "checked", "shipped"]
 
     async def test_stopping(self, guide: Page) -> None:
-        await _run(guide, "Input")
+        await _run(guide, "Starting a workflow")
         await _run(guide, "Stopping")
         assert guide.worker.done()
 
     async def test_trimming(self, guide: Page) -> None:
-        await _run(guide, "Input")
+        await _run(guide, "Starting a workflow")
         guide.names["TRIM_EVERY"] = guide.timedelta(milliseconds=20)
         await _run(guide, "Trimming beside work")
         working = asyncio.create_task(guide.work_and_trim())
@@ -312,8 +319,12 @@ class TestTheGuide:
         os.kill(os.getpid(), signal.SIGTERM)
         await working
 
+    async def test_sweeping(self, guide: Page) -> None:
+        await guide.durable.start("w", 1)
+        await _run(guide, "Sweeping")
+
     async def test_connecting(self, guide: Page, own_server: EmbeddedServer) -> None:
-        await _run(guide, "Input", slice(1))
+        await _run(guide, "Starting a workflow", slice(1))
         await _run(guide, "Connecting")
         working = asyncio.create_task(guide.work_on())
         await asyncio.sleep(0.2)
@@ -327,6 +338,7 @@ class TestTheGuide:
 
     async def test_how_long_records_are_kept(self, guide: Page) -> None:
         await _run(guide, "How long records are kept")
+        assert await guide.queue.parked() == {}
         await guide.store.supply("w", "a", 1)
         await asyncio.sleep(0.05)
         assert await guide.store.load("w") == {"a": 1}

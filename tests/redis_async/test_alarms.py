@@ -163,7 +163,8 @@ async def test_a_sleeper_that_another_left_is_woken_by_an_idle_worker(
     await other.prepare()
     await other.make_ready("w")
     delivery = await other.next_ready(ms(500))
-    async with Working(mine, body):
+    async with Working(mine, body) as working:
+        await working.durable.checkpointer.supply("w", "a", 1)  # one that slept has records
         await sleep(0.1)
         due = time.monotonic() + 2.0
         await other.wake_at(delivery, now_utc() + ms(2_000))

@@ -12,6 +12,7 @@ import redis
 import servers
 from durably.embedded import EmbeddedServer
 from durably.embedded_cluster import EmbeddedCluster, say
+from durably.sweep_scripts import pattern
 from durably_redis_async import (
     LuaEffect,
     RedisCheckpointer,
@@ -22,8 +23,10 @@ from durably_redis_async import (
     SplitDurable,
     claimed,
     resume,
+    sweep,
     work,
 )
+from durably_redis_async.scanning import scan_some
 from redis.crc import key_slot
 from support import ms, same
 from support_async import Event, Started, cluster_client, eventually, sleep, together
@@ -177,6 +180,82 @@ class TestWork:
         await running.result()
         assert await durable.delete("w") == 3
         assert await durable.checkpointer.load("w") == {}
+
+    async def test_a_body_starts_and_messages_others_once(
+        self, client: Any, namespace: str, kind: str
+    ) -> None:
+        durable = pair(client, namespace, kind)
+        got: list[object] = []
+
+        async def body(run: Run) -> None:
+            if not run.workflow.startswith("p"):
+                given = await run.input(int)
+                (message,) = await run.receive("mail", limit=1)
+                got.append((run.workflow, given, message.value))
+                return
+            number = await run.input(int)
+            await run.start("child", f"c{number}", number)
+            await run.send("hello", f"c{number}", f"from {run.workflow}")
+            await run.sleep("nap", ms(20))  # a second pass over what was sent
+            got.append(run.workflow)
+
+        stop = Event()
+        running = Started(work, durable, body, stop=stop, tick=ms(10), contended=ms(50))
+        for n in range(12):
+            await durable.start(f"p{n}", n)
+
+        async def all_there() -> bool:
+            return {f"p{n}" for n in range(12)} | {(f"c{n}", n, f"from p{n}") for n in range(12)} <= set(got)
+
+        await eventually(all_there, describing="parents and children end", within=30)
+        stop.set()
+        await running.result(30)
+        for n in range(12):
+            child = await durable.checkpointer.load(f"c{n}")
+            messages = [value for key, value in child.items() if key.startswith("inbox:")]
+            assert child["input"] == n and messages == [f"from p{n}"]
+        assert len({client.get_node_from_key(f"{namespace}:{{c{n}}}").name for n in range(12)}) > 1
+
+
+class TestSweep:
+    async def test_every_node_is_scanned(self, client: Any, namespace: str) -> None:
+        names = [f"s{n}" for n in range(300)]
+        for one in names:
+            await client.hset(f"{namespace}:{{{one}}}", "a", "0:1:1")
+        await client.set(f"{namespace}:{{text}}", "no hash")
+        found: list[str] = []
+        cursor, pages, nodes = "0", 0, set()
+        while pages == 0 or cursor != "0":
+            cursor, keys = await scan_some(client, cursor, pattern(namespace), 50)
+            found += [str(one) for one in keys]
+            nodes.add(cursor.rpartition("/")[0])
+            pages += 1
+        assert sorted(set(found)) == sorted(f"{namespace}:{{{one}}}" for one in names)
+        assert len(nodes - {""}) == 3 and pages > 3
+        # a node that is gone: on with the next one, and an end in any case
+        for gone in ("0.0.0.0:1/77", "zzz/77"):
+            cursor, pages = gone, 0
+            while pages == 0 or cursor != "0":
+                cursor, _ = await scan_some(client, cursor, pattern(namespace), 1000)
+                pages += 1
+                assert pages < 50
+
+    @pytest.mark.parametrize("kind", ["stream", "set"])
+    async def test_what_is_left_behind_on_any_node_is_mended(
+        self, client: Any, namespace: str, kind: str
+    ) -> None:
+        durable = pair(client, namespace, kind)
+        names = [f"v{n}" for n in range(60)]
+        for one in names:
+            await durable.checkpointer.supply(one, "input", 1)
+        await sleep(0.01)
+        woken: list[str] = []
+        cursor = ""
+        while cursor != "0":
+            swept = await sweep(durable, settled=ms(1))
+            woken += swept.woken
+            cursor = swept.cursor
+        assert sorted(woken) == sorted(names) and await length(client, durable) == 60
 
 
 class TestSlots:

@@ -103,6 +103,9 @@ def writes(store: RedisCheckpointer, holder: Pass, queue: RedisStreamScheduler) 
         "deliver": partial(whole.deliver, "w", 1),
         "arrive, split": partial(split.arrive, "w", "split", 1),
         "deliver, split": partial(split.deliver, "w", 1),
+        "deliver, once": partial(split.deliver, "w", 1, once="a"),
+        "run.start": partial(whole.post_in_step, holder, "run.start", "child", 1, "input"),
+        "run.send": partial(whole.post_in_step, holder, "run.send", "w", 1, None),
         "confirm": partial(store.confirm, holder, "record"),
     }
 
@@ -121,7 +124,7 @@ async def test_without_an_acknowledgement_no_call_returns_and_what_it_wrote_stan
         ):
             returned = await call()
             pytest.fail(f"{name} returned {returned}")
-    assert await queue.available(10) == 4, "what arrived and what was delivered has asked for a pass"
+    assert await queue.available(10) == 7, "what arrived and what was delivered has asked for a pass"
     found = await store.load("w")
     assert {"record": 1, "transact": 7, "supply": 1, "arrive": 1, "split": 1}.items() <= found.items()
     # the second act of each finds what is there, on a connection that has written nothing
@@ -134,10 +137,13 @@ async def test_without_an_acknowledgement_no_call_returns_and_what_it_wrote_stan
     for call in writes(patient, holder, queue_again).values():
         await call()
     messages = [key for key in await store.load("w") if key.startswith("inbox:")]
-    assert len(messages) == 9, "each append is a message of its own"
+    assert len(messages) == 11, "each append is a message of its own, but for those of a name, or of a step"
+    assert await store.load("child") == {"input": 1}
 
 
-@pytest.mark.parametrize("name", ["record", "transact", "supply", "append", "arrive", "deliver"])
+@pytest.mark.parametrize(
+    "name", ["record", "transact", "supply", "append", "arrive", "deliver", "deliver, once", "run.start"]
+)
 async def test_a_call_that_is_sent_again_proves_what_the_first_wrote(
     replicated: Replicated, master: Redis, namespace: str, name: str
 ) -> None:
@@ -230,6 +236,47 @@ async def test_a_step_may_ask_for_more_than_its_store_and_a_replay_is_no_way_rou
     assert replicated.calls("wait") == before + 1
     with pytest.raises(Fenced):
         await store.confirm(Pass("w", 1), "charged", durability="replicas")
+
+
+@pytest.mark.parametrize("kind", [RedisDurable, SplitDurable])
+async def test_what_a_body_sent_is_proven_before_a_replay_goes_on(
+    replicated: Replicated, master: Redis, namespace: str, kind: Any
+) -> None:
+    store = on_replicas(master, namespace)
+    durable: Any = kind(store, RedisStreamScheduler(master, namespace))
+
+    async def body(run: Run) -> str:
+        await run.start("started", "child", 1)
+        return await run.send("sent", "child", "hi")
+
+    async def one_pass() -> Any:
+        holder = await claimed(store, "w")
+        try:
+            return await resume(holder, store, body, durable=durable)
+        finally:
+            await store.release(holder)
+
+    replicated.pause()
+    for _ in range(3):
+        with pytest.raises(NotDurable, match="'started' of workflow 'w' is recorded"):
+            returned = await one_pass()
+            pytest.fail(f"came to {returned}")
+    replicated.resume()
+    replicated.until_linked()
+    store = on_replicas(master, namespace, acknowledged_within=PATIENT)
+    durable = kind(store, RedisStreamScheduler(master, namespace))
+    first = await one_pass()
+    replicated.pause()
+    store = on_replicas(master, namespace)
+    with pytest.raises(NotDurable):
+        returned = await one_pass()
+        pytest.fail(f"came to {returned}")
+    replicated.resume()
+    replicated.until_linked()
+    store = on_replicas(master, namespace, acknowledged_within=PATIENT)
+    assert await one_pass() == first
+    child = await store.load("child")
+    assert len(child) == 2 and set(child.values()) == {1, "hi"}, "each arrived once"
 
 
 async def test_one_look_per_pass_covers_all_that_it_was_handed(

@@ -6,7 +6,11 @@ from typing import Any
 
 import pytest
 from durably.embedded import EmbeddedServer
+from durably.keys import dropped_key, set_dropped_key
 from durably_redis_async import (
+    INPUT,
+    Blocked,
+    Completed,
     Fenced,
     MemoryCheckpointer,
     MemoryScheduler,
@@ -17,8 +21,10 @@ from durably_redis_async import (
     RedisStreamScheduler,
     Run,
     SplitDurable,
+    advance,
     claimed,
     passes,
+    resume,
 )
 from support import ms
 from support_async import Redis, together
@@ -55,6 +61,21 @@ async def test_a_value_is_recorded_before_its_wakeup_is_queued() -> None:
     assert await durable.arrive("w", "go", 2) == 1
     assert (await durable.deliver("w", "hi")).value == "hi"
     assert log == ["supply", "make_ready", "supply", "make_ready", "append", "make_ready"]
+
+
+async def test_a_start_records_its_input_before_it_queues_the_workflow() -> None:
+    log: list[str] = []
+    durable = pair(log)
+    assert await durable.start("w", {"n": 1}) == {"n": 1}
+    assert await durable.start("w", {"n": 2}) == {"n": 1}
+    assert await durable.start("bare") is None
+    assert await durable.start("named", 5, key="order") == 5
+    assert await durable.checkpointer.load("w") == {INPUT: {"n": 1}}
+    assert await durable.checkpointer.load("bare") == {INPUT: None}
+    assert await durable.checkpointer.load("named") == {"order": 5}
+    assert log[:4] == ["supply", "make_ready", "supply", "make_ready"]
+    with pytest.raises(ValueError):
+        await durable.start("w", 1, key="inbox:1")
 
 
 async def test_a_deletion_cancels_before_it_discards() -> None:
@@ -105,13 +126,26 @@ class TestOneCommit:
         delivery = await one.scheduler.next_ready(ms(50))
         assert delivery is not None and delivery.workflow == "w"
 
+    async def test_a_start_and_what_the_body_reads(self, one: RedisDurable) -> None:
+        assert await one.start("w", [1, 2]) == [1, 2]
+        assert await one.start("w", [3]) == [1, 2]
+
+        async def body(run: Run) -> int:
+            return sum(await run.input(list))
+
+        delivery = await one.scheduler.next_ready(ms(50))
+        assert delivery is not None
+        assert await advance(one, body, delivery) == Completed(3)
+        waiting = await claimed(one.checkpointer, "not started")
+        assert await resume(waiting, one.checkpointer, body) == Blocked((INPUT,))
+
     async def test_it_is_one_call(self, own_server: EmbeddedServer, namespace: str) -> None:
         client = Redis.from_url(own_server.url, decode_responses=True)
         queue = RedisSetScheduler(client, namespace)
         one = RedisDurable(RedisCheckpointer(client, namespace), queue)
         await one.arrive("w", "go", 0)
         before: Any = await client.info("commandstats")
-        await one.arrive("w", "go", 1)
+        await one.start("w", 1, key="go")
         after: Any = await client.info("commandstats")
         assert after["cmdstat_evalsha"]["calls"] - before["cmdstat_evalsha"]["calls"] == 1
         await client.aclose()
@@ -141,6 +175,9 @@ class TestOneCommit:
             await one.scheduler.done(delivery)
         assert seen == ["stays"]
         assert await one.delete("never there") == 0
+        queue = one.checkpointer.redis
+        for key in (dropped_key(one.checkpointer.namespace), set_dropped_key(one.checkpointer.namespace)):
+            assert not await queue.exists(key), "nothing is left to remember"
 
     async def test_a_deletion_that_died_after_its_step_begins_no_pass(self, one: RedisDurable) -> None:
         await one.arrive("w", "go", 1)

@@ -9,6 +9,7 @@ from typing import Any
 import pytest
 from durably.embedded import EmbeddedServer
 from durably_redis_async import (
+    CheckpointGone,
     Delivery,
     Fenced,
     LuaEffect,
@@ -123,6 +124,10 @@ async def test_a_call_of_the_store(
         assert given.token > holder.token, "the fence rises, though nothing is left to tell where it was"
     else:
         assert getattr(given, "value", given) == gives
+    if (lost, call) == ("records", "release"):
+        with pytest.raises(CheckpointGone, match="0 of 1"):
+            await store.claim("w")
+        await store.discard("w")
     # whatever was lost, the workflow can be begun again
     fresh = await store.claim("w") if call not in ("claim",) else given
     if fresh is not None:

@@ -11,6 +11,7 @@ from typing import Any
 import durably
 import pytest
 from durably.embedded import EmbeddedServer
+from durably.sweep_scripts import LOOK, Look, look_keys, read_look
 from durably_redis_async import (
     LuaEffect,
     NotDurable,
@@ -21,6 +22,8 @@ from durably_redis_async import (
     claimed,
     now_utc,
 )
+from durably_redis_async._client import register, send
+from durably_redis_async.sweep_queues import SetSide, StreamSide
 from redis import Redis as Plain
 from redis.exceptions import ResponseError
 from support import ms
@@ -33,8 +36,10 @@ GIVES_BACK = {
     "set_cancel",
     "set_finish",
     "set_suspend",
+    "set_unpark",
     "stream_answer",
     "stream_cancel",
+    "stream_consumers",
     "stream_hold",
     "stream_reclaim",
     "stream_sift",
@@ -43,8 +48,20 @@ GIVES_BACK = {
     "stream_take",
     "stream_trim",
     "stream_unmark",
+    "stream_unpark",
+    "sweep_forgive",
 }
-READS = {"set_available", "set_holding", "set_wake", "stream_available", "stream_holding"}
+READS = {
+    "look",
+    "set_available",
+    "set_holding",
+    "set_wake",
+    "stream_available",
+    "stream_holding",
+    "stream_queued",
+    "sweep_look",
+}
+LOST = Look("lost", 2**43, 1, None, 2**42)
 
 
 def keyspace(server: EmbeddedServer) -> dict[bytes, tuple[object, float]]:
@@ -86,7 +103,7 @@ class World:
         over = await self.stream.next_ready(ms(50))
         assert over is not None
         await self.stream.done(over)
-        for name in ("answer", "suspend", "hold", "cancel"):
+        for name in ("answer", "suspend", "hold", "cancel", "park"):
             await self.stream.make_ready(name)
             await self.set.make_ready(name)
             self.deliveries[f"stream_{name}"] = await self.stream.next_ready(ms(50))
@@ -95,12 +112,27 @@ class World:
         asleep = await self.stream.next_ready(ms(50))
         assert asleep is not None
         await self.stream.wake_at(asleep, now_utc() - ms(5))
+        await self.set.make_ready("sleeper")
+        dozing = await self.set.next_ready(ms(50))
+        assert dozing is not None
+        await self.set.wake_at(dozing, now_utc() + ms(60_000))
+        for queue in (self.stream, self.set):
+            await queue.make_ready("parked")
+            parked = await queue.next_ready(ms(50))
+            assert parked is not None
+            await queue.park(parked, "why")
+        await self.stream.redis.xgroup_createconsumer(self.stream.ready_key, self.stream.group, "gone")
         await self.stream.make_ready("unread")
         await self.set.make_ready("unread")
         await self.stream.make_ready("cancelled")
         newest: Any = await self.stream.redis.xrevrange(self.stream.ready_key, count=1)
         self.cancelled = str(newest[0][0])
         await self.stream.cancel("cancelled")  # the stream is longer than `scan`: a mark is left
+        self.sides: Any = [StreamSide(self.stream), SetSide(self.set)]
+        self.asleep = [
+            one for side in self.sides for one in (await side.sleepers("0"))[1] if one.workflow == "sleeper"
+        ]
+        ((_, self.since, _),) = (await self.sides[0].cancelled("0"))[1]
         return self
 
     def call(self, script: str) -> Callable[[], Any]:
@@ -110,6 +142,8 @@ class World:
         in_stream: Any = self.deliveries.get(f"stream_{act}")
         in_the_set: Any = self.deliveries.get(f"set_{act}")
         marked = [stream.ready_key, stream.marks_key]
+        looks = register(store.redis, LOOK).call(look_keys(store.namespace, "w"), [1], read_look)
+        in_sides: Any = self.sides
         calls: dict[str, Callable[[], Any]] = {
             "take": partial(store.claim, "other"),
             "stretch": partial(store.extend, self.holder, ms(900_000)),
@@ -144,6 +178,19 @@ class World:
             "set_cancel": partial(in_set.cancel, "cancel"),
             "set_wake": in_set.wake_and_look,
             "set_available": partial(in_set.available, 10),
+            "look": partial(send, store.looking(self.holder, "a")),
+            "sweep_look": partial(send, looks),
+            "sweep_forgive": partial(send, in_sides[0].forgiving("cancelled", self.since)),
+            "stream_queued": partial(in_sides[0].missing, {"x": LOST}),
+            "stream_mend": partial(send, in_sides[0].mending("x", LOST)),
+            "set_mend": partial(send, in_sides[1].mending("x", LOST)),
+            "stream_park": partial(stream.park, in_stream, "why"),
+            "set_park": partial(in_set.park, in_the_set, "why"),
+            "stream_park_sleeper": partial(send, in_sides[0].parking("sleeper", self.asleep[0].said, "why")),
+            "set_park_sleeper": partial(send, in_sides[1].parking("sleeper", self.asleep[1].said, "why")),
+            "stream_unpark": partial(stream.unpark, "parked"),
+            "set_unpark": partial(in_set.unpark, "parked"),
+            "stream_consumers": partial(in_sides[0].consumers, ms(1)),
         }
         return calls[script]
 
@@ -187,10 +234,10 @@ async def test_what_gave_back_has_done_all_of_it(own_server: EmbeddedServer, nam
     await client.config_set("maxmemory", 0)
     assert await client.zscore(world.stream.sleeping_key, "suspend") is not None
     pending: Any = await client.xpending(world.stream.ready_key, world.stream.group)
-    assert pending["pending"] == 2, "what is held, and the cancelled one's name"
+    assert pending["pending"] == 3, "what is held, and the cancelled one's name"
     left: Any = await client.zrange(world.set.schedule_key, 0, -1, withscores=True)
     scores = {name: float(score) for name, score in left}
-    assert set(scores) == {"hold", "suspend", "unread"}
+    assert set(scores) == {"hold", "park", "sleeper", "suspend", "unread"}
     assert scores["suspend"] > scores["unread"] and scores["suspend"] == int(scores["suspend"])
     assert await world.store.claim("w") is not None
     await client.aclose()

@@ -9,13 +9,17 @@ from typing import Any
 
 import pytest
 from durably_redis_async import (
+    CheckpointGone,
+    Completed,
     PartitionedScheduler,
     RedisCheckpointer,
     RedisSetScheduler,
     RedisStreamScheduler,
     Run,
     SplitDurable,
+    advance,
     now_utc,
+    sweep,
     work,
 )
 from support import ms
@@ -177,6 +181,185 @@ class TestOwing:
         assert delivery is not None
         with pytest.raises(ValueError, match="another queue"):
             await queue.done(delivery)
+
+
+async def waits(run: Run) -> str:
+    """Waits for its input, then for a value."""
+    await run.input(str)
+    return await run.awaiting("go", str)
+
+
+async def naps(run: Run) -> str:
+    await run.sleep("nap", ms(400))
+    return "awake"
+
+
+async def passes_of(durable: Any, body: Any) -> list[tuple[str, Any]]:
+    """One pass after the other until no wakeup is there: whose, and what it came to."""
+    found = []
+    await durable.scheduler.wake_due()
+    while taken := await durable.scheduler.take_now(1):
+        found.append((taken[0].workflow, await advance(durable, body, taken[0])))
+    return found
+
+
+async def once(durable: Any) -> Any:
+    """The sweep once around, after everything has settled."""
+    await sleep(0.005)
+    swept: list[Any] = []
+    while not swept or swept[-1].cursor != "0":
+        swept.append(await sweep(durable, settled=ms(1)))
+    return {
+        name: tuple(sorted(one for each in swept for one in getattr(each, name)))
+        for name in ("woken", "asleep", "parked", "consumers")
+    }
+
+
+async def lose(redis: Redis, queue: PartitionedScheduler) -> None:
+    """What the partitions hold is lost."""
+    for one in queue.partitions:
+        if isinstance(one, RedisStreamScheduler):
+            await redis.delete(one.sleeping_key)
+            await redis.xtrim(one.ready_key, maxlen=0)
+        else:
+            await redis.delete(one.schedule_key)
+
+
+NAMES = tuple(f"w{n}" for n in range(12))
+
+
+class TestParking:
+    async def test_what_is_gone_is_parked_where_it_came_from(
+        self, queue: PartitionedScheduler, redis: Redis, namespace: str
+    ) -> None:
+        durable: Any = SplitDurable(RedisCheckpointer(redis, namespace), queue)
+        for one in NAMES:
+            await durable.start(one, "in")
+        assert len(await passes_of(durable, waits)) == 12
+        for one in NAMES[:6]:
+            await redis.delete(durable.checkpointer.hash_key(one))
+        for one in NAMES:
+            await durable.arrive(one, "go", "value")
+        ended = []
+        while taken := await queue.take_now(1):
+            try:
+                outcome = await advance(durable, waits, taken[0])
+                ended.append((taken[0].workflow, outcome))
+            except CheckpointGone:
+                pass
+        assert sorted(ended) == sorted((one, Completed("value")) for one in NAMES[6:])
+        assert sorted(await queue.parked()) == sorted(NAMES[:6])
+        for one in NAMES[:6]:
+            assert one in await queue.home(one).parked()
+            assert await queue.unpark(one) and not await queue.unpark(one)
+        assert await queue.parked() == {}
+        assert sorted(one.workflow for one in await queue.take_now(20)) == sorted(NAMES[:6])
+        await queue.cancel("w0")
+
+    async def test_a_sleeper_of_which_nothing_is_known(
+        self, queue: PartitionedScheduler, redis: Redis, namespace: str
+    ) -> None:
+        durable: Any = SplitDurable(RedisCheckpointer(redis, namespace), queue)
+        await queue.make_ready("w")
+        (delivery,) = await queue.take_now(1)
+        delivery = await queue.extend(delivery, ms(500))
+        await queue.wake_at(delivery, now_utc() - ms(5))
+        await queue.wake_due()
+        (delivery,) = await queue.take_now(1)
+        delivery = await queue.extend(delivery, ms(500))
+        with pytest.raises(CheckpointGone):
+            await advance(durable, naps, delivery)
+        assert list(await queue.parked()) == ["w"]
+
+    async def test_one_that_was_parked_before_the_queue_grew(self, redis: Redis, namespace: str) -> None:
+        for kind in ("stream", "set"):
+            small, grown = (made(redis, namespace + kind, kind, spread=one) for one in (1, 4))
+            name = next(one for one in NAMES if grown.home(one) is not grown.partitions[0])
+            await grown.prepare()
+            await small.make_ready(name)
+            (delivery,) = await small.take_now(1)
+            await small.park(delivery, "why")
+            assert list(await grown.parked()) == [name]
+            assert await grown.unpark(name)
+            assert [one.workflow for one in await grown.take_now(5)] == [name]
+
+
+class TestSweeping:
+    async def test_what_the_partitions_lost_is_asked_for_at_home(
+        self, queue: PartitionedScheduler, redis: Redis, namespace: str
+    ) -> None:
+        durable: Any = SplitDurable(RedisCheckpointer(redis, namespace), queue)
+        for one in NAMES:
+            await durable.start(one, "in")
+        await passes_of(durable, naps)
+        nothing = {"woken": (), "asleep": (), "parked": (), "consumers": ()}
+        assert await once(durable) == nothing
+        await lose(redis, queue)
+        assert await once(durable) == {**nothing, "asleep": tuple(sorted(NAMES))}
+        assert await once(durable) == nothing
+        for one in NAMES[:3]:
+            await redis.delete(durable.checkpointer.hash_key(one))
+        assert await once(durable) == {**nothing, "parked": NAMES[:3]}
+        assert sorted(await queue.parked()) == sorted(NAMES[:3])
+        await lose(redis, queue)
+        await sleep(0.45)
+        assert await once(durable) == {**nothing, "woken": tuple(sorted(NAMES[3:]))}
+        assert await once(durable) == nothing
+        for one in NAMES[3:]:
+            assert await queue.home(one).available(20) > 0
+        ended = await passes_of(durable, naps)
+        assert sorted(ended) == sorted((one, Completed("awake")) for one in NAMES[3:])
+
+    async def test_one_that_an_old_home_holds_is_held(self, redis: Redis, namespace: str) -> None:
+        for kind in ("stream", "set"):
+            small, grown = (made(redis, namespace + kind, kind, spread=one) for one in (1, 4))
+            await grown.prepare()
+            old, new = (
+                SplitDurable(RedisCheckpointer(redis, namespace + kind), one) for one in (small, grown)
+            )
+            name = next(one for one in NAMES if grown.home(one) is not grown.partitions[0])
+            await old.start(name, "in")
+            await passes_of(old, waits)
+            await old.checkpointer.supply(name, "go", "value")
+            await small.make_ready(name)
+            assert (await once(new))["woken"] == (), "its wakeup waits where it was queued"
+            (delivery,) = await grown.take_now(1)
+            assert (await once(new))["woken"] == (), "it is out"
+            await grown.done(delivery)
+            assert (await once(new))["woken"] == (name,)
+            assert await grown.home(name).available(5) == 1
+            (delivery,) = await grown.take_now(1)
+            await grown.done(delivery)
+            alone = SplitDurable(RedisCheckpointer(redis, namespace + kind), small.partitions[0])
+            await alone.scheduler.cancel(name)  # by one who knows of no other partition
+            assert (await once(new))["woken"] == (), "cancelled stays cancelled"
+            await old.checkpointer.append(name, "mail")
+            assert (await once(new))["woken"] == (name,)
+
+    async def test_workers_sweep_all_partitions_by_themselves(
+        self, queue: PartitionedScheduler, redis: Redis, namespace: str
+    ) -> None:
+        durable: Any = SplitDurable(RedisCheckpointer(redis, namespace), queue)
+        ended: set[str] = set()
+
+        async def body(run: Run) -> None:
+            await run.sleep("nap", ms(1500))
+            ended.add(run.workflow)
+
+        for one in NAMES:
+            await durable.start(one, "in")
+        assert len(await passes_of(durable, body)) == 12
+        await lose(redis, queue)
+        stop = Event()
+        options: Any = {"stop": stop, "tick": ms(10), "sweep_every": ms(30)}
+        working = Started(work, durable, body, **options)
+
+        async def all_ended() -> bool:
+            return ended == set(NAMES)
+
+        await eventually(all_ended, describing="the sweep puts each deadline back")
+        stop.set()
+        await working.result()
 
 
 class TestMaking:

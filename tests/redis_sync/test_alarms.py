@@ -164,7 +164,8 @@ def test_a_sleeper_that_another_left_is_woken_by_an_idle_worker(
     other.prepare()
     other.make_ready("w")
     delivery = other.next_ready(ms(500))
-    with Working(mine, body):
+    with Working(mine, body) as working:
+        working.durable.checkpointer.supply("w", "a", 1)  # one that slept has records
         sleep(0.1)
         due = time.monotonic() + 2.0
         other.wake_at(delivery, now_utc() + ms(2_000))

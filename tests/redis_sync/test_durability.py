@@ -104,6 +104,9 @@ def writes(store: RedisCheckpointer, holder: Pass, queue: RedisStreamScheduler) 
         "deliver": partial(whole.deliver, "w", 1),
         "arrive, split": partial(split.arrive, "w", "split", 1),
         "deliver, split": partial(split.deliver, "w", 1),
+        "deliver, once": partial(split.deliver, "w", 1, once="a"),
+        "run.start": partial(whole.post_in_step, holder, "run.start", "child", 1, "input"),
+        "run.send": partial(whole.post_in_step, holder, "run.send", "w", 1, None),
         "confirm": partial(store.confirm, holder, "record"),
     }
 
@@ -122,7 +125,7 @@ def test_without_an_acknowledgement_no_call_returns_and_what_it_wrote_stands(
         ):
             returned = call()
             pytest.fail(f"{name} returned {returned}")
-    assert queue.available(10) == 4, "what arrived and what was delivered has asked for a pass"
+    assert queue.available(10) == 7, "what arrived and what was delivered has asked for a pass"
     found = store.load("w")
     assert {"record": 1, "transact": 7, "supply": 1, "arrive": 1, "split": 1}.items() <= found.items()
     # the second act of each finds what is there, on a connection that has written nothing
@@ -135,10 +138,13 @@ def test_without_an_acknowledgement_no_call_returns_and_what_it_wrote_stands(
     for call in writes(patient, holder, queue_again).values():
         call()
     messages = [key for key in store.load("w") if key.startswith("inbox:")]
-    assert len(messages) == 9, "each append is a message of its own"
+    assert len(messages) == 11, "each append is a message of its own, but for those of a name, or of a step"
+    assert store.load("child") == {"input": 1}
 
 
-@pytest.mark.parametrize("name", ["record", "transact", "supply", "append", "arrive", "deliver"])
+@pytest.mark.parametrize(
+    "name", ["record", "transact", "supply", "append", "arrive", "deliver", "deliver, once", "run.start"]
+)
 def test_a_call_that_is_sent_again_proves_what_the_first_wrote(
     replicated: Replicated, master: Redis, namespace: str, name: str
 ) -> None:
@@ -231,6 +237,47 @@ def test_a_step_may_ask_for_more_than_its_store_and_a_replay_is_no_way_round(
     assert replicated.calls("wait") == before + 1
     with pytest.raises(Fenced):
         store.confirm(Pass("w", 1), "charged", durability="replicas")
+
+
+@pytest.mark.parametrize("kind", [RedisDurable, SplitDurable])
+def test_what_a_body_sent_is_proven_before_a_replay_goes_on(
+    replicated: Replicated, master: Redis, namespace: str, kind: Any
+) -> None:
+    store = on_replicas(master, namespace)
+    durable: Any = kind(store, RedisStreamScheduler(master, namespace))
+
+    def body(run: Run) -> str:
+        run.start("started", "child", 1)
+        return run.send("sent", "child", "hi")
+
+    def one_pass() -> Any:
+        holder = claimed(store, "w")
+        try:
+            return resume(holder, store, body, durable=durable)
+        finally:
+            store.release(holder)
+
+    replicated.pause()
+    for _ in range(3):
+        with pytest.raises(NotDurable, match="'started' of workflow 'w' is recorded"):
+            returned = one_pass()
+            pytest.fail(f"came to {returned}")
+    replicated.resume()
+    replicated.until_linked()
+    store = on_replicas(master, namespace, acknowledged_within=PATIENT)
+    durable = kind(store, RedisStreamScheduler(master, namespace))
+    first = one_pass()
+    replicated.pause()
+    store = on_replicas(master, namespace)
+    with pytest.raises(NotDurable):
+        returned = one_pass()
+        pytest.fail(f"came to {returned}")
+    replicated.resume()
+    replicated.until_linked()
+    store = on_replicas(master, namespace, acknowledged_within=PATIENT)
+    assert one_pass() == first
+    child = store.load("child")
+    assert len(child) == 2 and set(child.values()) == {1, "hi"}, "each arrived once"
 
 
 def test_one_look_per_pass_covers_all_that_it_was_handed(

@@ -7,7 +7,11 @@ from typing import Any
 
 import pytest
 from durably.embedded import EmbeddedServer
+from durably.keys import dropped_key, set_dropped_key
 from durably_redis_sync import (
+    INPUT,
+    Blocked,
+    Completed,
     Fenced,
     MemoryCheckpointer,
     MemoryScheduler,
@@ -18,8 +22,10 @@ from durably_redis_sync import (
     RedisStreamScheduler,
     Run,
     SplitDurable,
+    advance,
     claimed,
     passes,
+    resume,
 )
 from support import ms
 from support_sync import Redis, together
@@ -56,6 +62,21 @@ def test_a_value_is_recorded_before_its_wakeup_is_queued() -> None:
     assert durable.arrive("w", "go", 2) == 1
     assert (durable.deliver("w", "hi")).value == "hi"
     assert log == ["supply", "make_ready", "supply", "make_ready", "append", "make_ready"]
+
+
+def test_a_start_records_its_input_before_it_queues_the_workflow() -> None:
+    log: list[str] = []
+    durable = pair(log)
+    assert durable.start("w", {"n": 1}) == {"n": 1}
+    assert durable.start("w", {"n": 2}) == {"n": 1}
+    assert durable.start("bare") is None
+    assert durable.start("named", 5, key="order") == 5
+    assert durable.checkpointer.load("w") == {INPUT: {"n": 1}}
+    assert durable.checkpointer.load("bare") == {INPUT: None}
+    assert durable.checkpointer.load("named") == {"order": 5}
+    assert log[:4] == ["supply", "make_ready", "supply", "make_ready"]
+    with pytest.raises(ValueError):
+        durable.start("w", 1, key="inbox:1")
 
 
 def test_a_deletion_cancels_before_it_discards() -> None:
@@ -106,13 +127,26 @@ class TestOneCommit:
         delivery = one.scheduler.next_ready(ms(50))
         assert delivery is not None and delivery.workflow == "w"
 
+    def test_a_start_and_what_the_body_reads(self, one: RedisDurable) -> None:
+        assert one.start("w", [1, 2]) == [1, 2]
+        assert one.start("w", [3]) == [1, 2]
+
+        def body(run: Run) -> int:
+            return sum(run.input(list))
+
+        delivery = one.scheduler.next_ready(ms(50))
+        assert delivery is not None
+        assert advance(one, body, delivery) == Completed(3)
+        waiting = claimed(one.checkpointer, "not started")
+        assert resume(waiting, one.checkpointer, body) == Blocked((INPUT,))
+
     def test_it_is_one_call(self, own_server: EmbeddedServer, namespace: str) -> None:
         client = Redis.from_url(own_server.url, decode_responses=True)
         queue = RedisSetScheduler(client, namespace)
         one = RedisDurable(RedisCheckpointer(client, namespace), queue)
         one.arrive("w", "go", 0)
         before: Any = client.info("commandstats")
-        one.arrive("w", "go", 1)
+        one.start("w", 1, key="go")
         after: Any = client.info("commandstats")
         assert after["cmdstat_evalsha"]["calls"] - before["cmdstat_evalsha"]["calls"] == 1
         client.close()
@@ -142,6 +176,9 @@ class TestOneCommit:
             one.scheduler.done(delivery)
         assert seen == ["stays"]
         assert one.delete("never there") == 0
+        queue = one.checkpointer.redis
+        for key in (dropped_key(one.checkpointer.namespace), set_dropped_key(one.checkpointer.namespace)):
+            assert not queue.exists(key), "nothing is left to remember"
 
     def test_a_deletion_that_died_after_its_step_begins_no_pass(self, one: RedisDurable) -> None:
         one.arrive("w", "go", 1)

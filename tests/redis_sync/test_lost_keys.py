@@ -10,6 +10,7 @@ from typing import Any
 import pytest
 from durably.embedded import EmbeddedServer
 from durably_redis_sync import (
+    CheckpointGone,
     Delivery,
     Fenced,
     LuaEffect,
@@ -124,6 +125,10 @@ def test_a_call_of_the_store(
         assert given.token > holder.token, "the fence rises, though nothing is left to tell where it was"
     else:
         assert getattr(given, "value", given) == gives
+    if (lost, call) == ("records", "release"):
+        with pytest.raises(CheckpointGone, match="0 of 1"):
+            store.claim("w")
+        store.discard("w")
     # whatever was lost, the workflow can be begun again
     fresh = store.claim("w") if call not in ("claim",) else given
     if fresh is not None:

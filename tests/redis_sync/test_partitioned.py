@@ -10,13 +10,17 @@ from typing import Any
 
 import pytest
 from durably_redis_sync import (
+    CheckpointGone,
+    Completed,
     PartitionedScheduler,
     RedisCheckpointer,
     RedisSetScheduler,
     RedisStreamScheduler,
     Run,
     SplitDurable,
+    advance,
     now_utc,
+    sweep,
     work,
 )
 from support import ms
@@ -166,6 +170,185 @@ class TestOwing:
         assert delivery is not None
         with pytest.raises(ValueError, match="another queue"):
             queue.done(delivery)
+
+
+def waits(run: Run) -> str:
+    """Waits for its input, then for a value."""
+    run.input(str)
+    return run.awaiting("go", str)
+
+
+def naps(run: Run) -> str:
+    run.sleep("nap", ms(400))
+    return "awake"
+
+
+def passes_of(durable: Any, body: Any) -> list[tuple[str, Any]]:
+    """One pass after the other until no wakeup is there: whose, and what it came to."""
+    found = []
+    durable.scheduler.wake_due()
+    while taken := durable.scheduler.take_now(1):
+        found.append((taken[0].workflow, advance(durable, body, taken[0])))
+    return found
+
+
+def once(durable: Any) -> Any:
+    """The sweep once around, after everything has settled."""
+    sleep(0.005)
+    swept: list[Any] = []
+    while not swept or swept[-1].cursor != "0":
+        swept.append(sweep(durable, settled=ms(1)))
+    return {
+        name: tuple(sorted(one for each in swept for one in getattr(each, name)))
+        for name in ("woken", "asleep", "parked", "consumers")
+    }
+
+
+def lose(redis: Redis, queue: PartitionedScheduler) -> None:
+    """What the partitions hold is lost."""
+    for one in queue.partitions:
+        if isinstance(one, RedisStreamScheduler):
+            redis.delete(one.sleeping_key)
+            redis.xtrim(one.ready_key, maxlen=0)
+        else:
+            redis.delete(one.schedule_key)
+
+
+NAMES = tuple(f"w{n}" for n in range(12))
+
+
+class TestParking:
+    def test_what_is_gone_is_parked_where_it_came_from(
+        self, queue: PartitionedScheduler, redis: Redis, namespace: str
+    ) -> None:
+        durable: Any = SplitDurable(RedisCheckpointer(redis, namespace), queue)
+        for one in NAMES:
+            durable.start(one, "in")
+        assert len(passes_of(durable, waits)) == 12
+        for one in NAMES[:6]:
+            redis.delete(durable.checkpointer.hash_key(one))
+        for one in NAMES:
+            durable.arrive(one, "go", "value")
+        ended = []
+        while taken := queue.take_now(1):
+            try:
+                outcome = advance(durable, waits, taken[0])
+                ended.append((taken[0].workflow, outcome))
+            except CheckpointGone:
+                pass
+        assert sorted(ended) == sorted((one, Completed("value")) for one in NAMES[6:])
+        assert sorted(queue.parked()) == sorted(NAMES[:6])
+        for one in NAMES[:6]:
+            assert one in queue.home(one).parked()
+            assert queue.unpark(one) and not queue.unpark(one)
+        assert queue.parked() == {}
+        assert sorted(one.workflow for one in queue.take_now(20)) == sorted(NAMES[:6])
+        queue.cancel("w0")
+
+    def test_a_sleeper_of_which_nothing_is_known(
+        self, queue: PartitionedScheduler, redis: Redis, namespace: str
+    ) -> None:
+        durable: Any = SplitDurable(RedisCheckpointer(redis, namespace), queue)
+        queue.make_ready("w")
+        (delivery,) = queue.take_now(1)
+        delivery = queue.extend(delivery, ms(500))
+        queue.wake_at(delivery, now_utc() - ms(5))
+        queue.wake_due()
+        (delivery,) = queue.take_now(1)
+        delivery = queue.extend(delivery, ms(500))
+        with pytest.raises(CheckpointGone):
+            advance(durable, naps, delivery)
+        assert list(queue.parked()) == ["w"]
+
+    def test_one_that_was_parked_before_the_queue_grew(self, redis: Redis, namespace: str) -> None:
+        for kind in ("stream", "set"):
+            small, grown = (made(redis, namespace + kind, kind, spread=one) for one in (1, 4))
+            name = next(one for one in NAMES if grown.home(one) is not grown.partitions[0])
+            grown.prepare()
+            small.make_ready(name)
+            (delivery,) = small.take_now(1)
+            small.park(delivery, "why")
+            assert list(grown.parked()) == [name]
+            assert grown.unpark(name)
+            assert [one.workflow for one in grown.take_now(5)] == [name]
+
+
+class TestSweeping:
+    def test_what_the_partitions_lost_is_asked_for_at_home(
+        self, queue: PartitionedScheduler, redis: Redis, namespace: str
+    ) -> None:
+        durable: Any = SplitDurable(RedisCheckpointer(redis, namespace), queue)
+        for one in NAMES:
+            durable.start(one, "in")
+        passes_of(durable, naps)
+        nothing = {"woken": (), "asleep": (), "parked": (), "consumers": ()}
+        assert once(durable) == nothing
+        lose(redis, queue)
+        assert once(durable) == {**nothing, "asleep": tuple(sorted(NAMES))}
+        assert once(durable) == nothing
+        for one in NAMES[:3]:
+            redis.delete(durable.checkpointer.hash_key(one))
+        assert once(durable) == {**nothing, "parked": NAMES[:3]}
+        assert sorted(queue.parked()) == sorted(NAMES[:3])
+        lose(redis, queue)
+        sleep(0.45)
+        assert once(durable) == {**nothing, "woken": tuple(sorted(NAMES[3:]))}
+        assert once(durable) == nothing
+        for one in NAMES[3:]:
+            assert queue.home(one).available(20) > 0
+        ended = passes_of(durable, naps)
+        assert sorted(ended) == sorted((one, Completed("awake")) for one in NAMES[3:])
+
+    def test_one_that_an_old_home_holds_is_held(self, redis: Redis, namespace: str) -> None:
+        for kind in ("stream", "set"):
+            small, grown = (made(redis, namespace + kind, kind, spread=one) for one in (1, 4))
+            grown.prepare()
+            old, new = (
+                SplitDurable(RedisCheckpointer(redis, namespace + kind), one) for one in (small, grown)
+            )
+            name = next(one for one in NAMES if grown.home(one) is not grown.partitions[0])
+            old.start(name, "in")
+            passes_of(old, waits)
+            old.checkpointer.supply(name, "go", "value")
+            small.make_ready(name)
+            assert (once(new))["woken"] == (), "its wakeup waits where it was queued"
+            (delivery,) = grown.take_now(1)
+            assert (once(new))["woken"] == (), "it is out"
+            grown.done(delivery)
+            assert (once(new))["woken"] == (name,)
+            assert grown.home(name).available(5) == 1
+            (delivery,) = grown.take_now(1)
+            grown.done(delivery)
+            alone = SplitDurable(RedisCheckpointer(redis, namespace + kind), small.partitions[0])
+            alone.scheduler.cancel(name)  # by one who knows of no other partition
+            assert (once(new))["woken"] == (), "cancelled stays cancelled"
+            old.checkpointer.append(name, "mail")
+            assert (once(new))["woken"] == (name,)
+
+    def test_workers_sweep_all_partitions_by_themselves(
+        self, queue: PartitionedScheduler, redis: Redis, namespace: str
+    ) -> None:
+        durable: Any = SplitDurable(RedisCheckpointer(redis, namespace), queue)
+        ended: set[str] = set()
+
+        def body(run: Run) -> None:
+            run.sleep("nap", ms(1500))
+            ended.add(run.workflow)
+
+        for one in NAMES:
+            durable.start(one, "in")
+        assert len(passes_of(durable, body)) == 12
+        lose(redis, queue)
+        stop = Event()
+        options: Any = {"stop": stop, "tick": ms(10), "sweep_every": ms(30)}
+        working = Started(work, durable, body, **options)
+
+        def all_ended() -> bool:
+            return ended == set(NAMES)
+
+        eventually(all_ended, describing="the sweep puts each deadline back")
+        stop.set()
+        working.result()
 
 
 class TestMaking:

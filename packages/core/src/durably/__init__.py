@@ -9,6 +9,7 @@ from durably.keys import check_workflow_id
 from durably.msgspec_codec import MsgpackCodec, MsgspecCodec
 from durably.outcomes import Outcome
 from durably.signals import (
+    CheckpointGone,
     Contended,
     DurabilityUnsupported,
     EffectResultError,
@@ -29,6 +30,7 @@ from durably.values import (
     BUDGET,
     INBOX,
     INBOX_DIGITS,
+    INPUT,
     LEASE,
     Blocked,
     Completed,
@@ -46,10 +48,12 @@ __all__ = [
     "BUDGET",
     "INBOX",
     "INBOX_DIGITS",
+    "INPUT",
     "JSON",
     "LEASE",
     "Blocked",
     "CheckpointCodec",
+    "CheckpointGone",
     "Completed",
     "Contended",
     "Delivery",

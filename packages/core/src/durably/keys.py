@@ -51,6 +51,15 @@ def check_key(key: str) -> str:
     return key
 
 
+def check_once(once: str | None) -> str | None:
+    """Return `once`, or raise if it is neither `None` nor text that is not empty."""
+    if once is not None:
+        _check_text("once", once)
+        if not once:
+            raise ValueError("once must not be empty: it names a message")
+    return once
+
+
 def workflow_key(namespace: str, workflow: str) -> str:
     """The hash of a workflow's records."""
     return f"{namespace}:{{{workflow}}}"
@@ -113,6 +122,51 @@ def answers_key(namespace: str) -> str:
 def answer_key(namespace: str, reader: str) -> str:
     """The last wakeup that one reader was given, in case the reply was lost."""
     return f"{{{schedule_key(namespace)}}}:answers:{reader}"
+
+
+def set_slept_key(namespace: str) -> str:
+    """The hash of the workflows that the set scheduler lets sleep."""
+    return f"{{{schedule_key(namespace)}}}:slept"
+
+
+def parked_key(namespace: str) -> str:
+    """The hash of the stream scheduler's parked workflows."""
+    return f"{{{namespace}}}:parked"
+
+
+def set_parked_key(namespace: str) -> str:
+    """The hash of the set scheduler's parked workflows."""
+    return f"{{{schedule_key(namespace)}}}:parked"
+
+
+def unparked_key(parked: str, nonce: str) -> str:
+    """What was answered to one `unpark`, kept for a while in case the reply was lost."""
+    return f"{parked}:said:{nonce}"
+
+
+def dropped_key(namespace: str) -> str:
+    """The hash of when workflows of the stream scheduler were cancelled."""
+    return f"{{{namespace}}}:dropped"
+
+
+def set_dropped_key(namespace: str) -> str:
+    """The hash of when workflows of the set scheduler were cancelled."""
+    return f"{{{schedule_key(namespace)}}}:dropped"
+
+
+def sweep_key(home: str) -> str:
+    """The hash of how far the sweep has come. `home`: the queue's hash tag."""
+    return f"{{{home}}}:sweep"
+
+
+def swept_key(home: str, nonce: str) -> str:
+    """What was answered to one call of a sweep, kept for a while in case the reply was lost."""
+    return f"{{{home}}}:sweep:said:{nonce}"
+
+
+def sweep_lock_key(home: str) -> str:
+    """Which worker sweeps. `home`: the queue's hash tag."""
+    return f"{{{home}}}:sweeping"
 
 
 def _check_text(what: str, text: str) -> str:

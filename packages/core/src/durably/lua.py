@@ -55,6 +55,42 @@ return {{said or false, told or false}}
 """
 
 
+def in_step(look: str, ring: str, send: str, write: str) -> str:
+    """Four scripts as one step of a pass: `look` at its record, and unless there is one, `ring`, `send` and `write` it.
+
+    KEYS are those of all four, one after the other. ARGV begins with how many keys and arguments each of them has,
+    then a mark: where it stands in the second argument of `write`, what `send` said takes its place. Then come the
+    arguments of all. Returns `{what was recorded, nil}`, or `{nil, what send said}`; errors are those of the four.
+    """
+    named = "\n".join(
+        f"local {name} = function(KEYS, ARGV)\n{source}\nend"
+        for name, source in (("look", look), ("ring", ring), ("send", send), ("write", write))
+    )
+    return f"""-- A step's record and what it sends, as one step.
+{named}
+local keys_from, args_from = 0, 9
+local function request(n)
+  local keys, args = {{}}, {{}}
+  for i = 1, tonumber(ARGV[2 * n - 1]) do keys[i] = KEYS[keys_from + i] end
+  for i = 1, tonumber(ARGV[2 * n]) do args[i] = ARGV[args_from + i] end
+  keys_from, args_from = keys_from + #keys, args_from + #args
+  return keys, args
+end
+local stored = look(request(1))
+if type(stored) == 'table' then return stored end
+if stored then return {{stored, false}} end
+ring(request(2)) -- first: a wakeup too many is harmless, if what follows fails
+local said = send(request(3))
+if type(said) == 'table' and said.err then return said end
+local keys, args = request(4)
+local from, to = string.find(args[2], ARGV[9], 1, true)
+if ARGV[9] ~= '' and from then args[2] = string.sub(args[2], 1, from - 1) .. said .. string.sub(args[2], to + 1) end
+local late = write(keys, args)
+if type(late) == 'table' then return late end
+return {{false, said or false}}
+"""
+
+
 def splice(source: str, effect: str) -> str:
     """`source` with its effect mark replaced by `effect`. Raises `ValueError` unless there is exactly one such mark."""
     if source.count(EFFECT) != 1:

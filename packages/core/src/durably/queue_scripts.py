@@ -8,6 +8,7 @@ from typing import Any
 
 from durably.durations import check_moment
 from durably.lua import read_script
+from durably.values import Delivery
 
 STREAM_RING = read_script("stream_ring")
 STREAM_MOVE = read_script("stream_move")
@@ -23,6 +24,8 @@ STREAM_TRIM = read_script("stream_trim")
 STREAM_RECLAIM = read_script("stream_reclaim")
 STREAM_HOLDING = read_script("stream_holding")
 STREAM_AVAILABLE = read_script("stream_available")
+STREAM_PARK = read_script("stream_park")
+STREAM_UNPARK = read_script("stream_unpark")
 SET_TAKE = read_script("set_take")
 SET_KEEP = read_script("set_keep")
 SET_FINISH = read_script("set_finish")
@@ -32,6 +35,9 @@ SET_CANCEL = read_script("set_cancel")
 SET_HOLDING = read_script("set_holding")
 SET_WAKE = read_script("set_wake")
 SET_AVAILABLE = read_script("set_available")
+
+SET_PARK = read_script("set_park")
+SET_UNPARK = read_script("set_unpark")
 
 TRIM_CHUNK = 2000
 """How many entries one call of the trim script looks at."""
@@ -47,6 +53,9 @@ TAKE_READS = 2000
 
 ANSWERS = 3_600_000
 """How long the set's last answers are kept for a repeated call, in ms: longer than a client goes on repeating."""
+
+REMEMBERED = 600_000
+"""How long the answer to an `unpark` is kept for a repeated call, in ms."""
 
 _EPOCH = datetime(1970, 1, 1, tzinfo=timezone.utc)
 
@@ -73,6 +82,12 @@ def unix_seconds(when: datetime) -> str:
 def unix_milliseconds(when: datetime) -> int:
     """A moment as the schedule's score, rounded up. Raises `ValueError` if it carries no time zone."""
     return ceil((check_moment("a deadline", when) - _EPOCH) / timedelta(milliseconds=1))
+
+
+def taken_delivery(workflow: Any, receipt: Any) -> Delivery:
+    """One of the set's take script's: a receipt of a wakeup out of a sleep comes with an `s` before it."""
+    text = str(receipt)
+    return Delivery(str(workflow), text.removeprefix("s"), text.startswith("s"))
 
 
 def read_entries(reply: Any) -> list[tuple[str, dict[str, str]]]:

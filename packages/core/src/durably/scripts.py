@@ -11,13 +11,14 @@ from datetime import timedelta
 from durably.durations import milliseconds
 from durably.keys import pass_key, said_key, workflow_key
 from durably.lua import read_script
-from durably.signals import EffectResultError, EffectTorn, Fenced
-from durably.values import Blocked, Completed, Pass, Sleeping
+from durably.signals import CheckpointGone, EffectResultError, EffectTorn, Fenced
+from durably.values import CANCELLED, Blocked, Completed, Pass, Sleeping
 
 TAKE = read_script("take")
 STRETCH = read_script("stretch")
 STILL_HERE = read_script("still_here")
 HAND_BACK = read_script("hand_back")
+LOOK = read_script("look")
 WRITE = read_script("write")
 OFFER = read_script("offer")
 FILE_AWAY = read_script("file_away")
@@ -32,8 +33,8 @@ Request = tuple[list[str], list[str | int | float | bytes]]
 
 
 def refusal(message: str) -> tuple[str, str]:
-    """The code and the text of an error reply of ours (`FENCED`, `TORN`, `NOTTEXT`), or `("", message)`."""
-    for code in ("FENCED", "TORN", "NOTTEXT"):
+    """The code and the text of an error reply of ours (`FENCED`, `TORN`, `NOTTEXT`, `GONE`), or `("", message)`."""
+    for code in ("FENCED", "TORN", "NOTTEXT", "GONE"):
         if message.startswith(code + " "):
             return code, message[len(code) + 1 :]
     return "", message
@@ -44,6 +45,8 @@ def refused(message: str, workflow: str, key: str) -> BaseException | None:
     code, text = refusal(message)
     if code == "FENCED":
         return Fenced(workflow)
+    if code == "GONE":
+        return CheckpointGone(workflow, text)
     if code == "TORN":
         return EffectTorn(workflow, key, text)
     if code == "NOTTEXT":
@@ -53,35 +56,49 @@ def refused(message: str, workflow: str, key: str) -> BaseException | None:
     return None
 
 
-def take(namespace: str, workflow: str, budget: int, alive: int, ttl: int, nonce: str) -> Request:
-    """Durations in ms."""
-    return [pass_key(namespace, workflow)], [budget, alive, ttl, nonce]
+def take(
+    namespace: str, workflow: str, budget: int, alive: int, ttl: int, nonce: str, slept: bool = False
+) -> Request:
+    """Durations in ms. `slept`: whether the wakeup came out of a sleep."""
+    return _claim(namespace, workflow), [budget, alive, ttl, nonce, "1" if slept else ""]
 
 
 def stretch(namespace: str, holder: Pass, budget: int, alive: int, ttl: int) -> Request:
     """Durations in ms."""
-    return [pass_key(namespace, holder.workflow)], [holder.token, budget, alive, ttl]
+    return _claim(namespace, holder.workflow), [holder.token, budget, alive, ttl]
 
 
 def still_here(namespace: str, holder: Pass, alive: int, ttl: int) -> Request:
     """Durations in ms."""
-    return [pass_key(namespace, holder.workflow)], [holder.token, alive, ttl]
+    return _claim(namespace, holder.workflow), [holder.token, alive, ttl]
 
 
 def hand_back(
-    namespace: str, holder: Pass, ttl: int, outcome: object = None, abandon_after: timedelta | None = None
+    namespace: str,
+    holder: Pass,
+    ttl: int,
+    outcome: object = None,
+    abandon_after: timedelta | None = None,
+    keep_failed: timedelta | None = None,
 ) -> Request:
     """`ttl` in ms. `outcome`: what the pass came to, `None` if that is not known, an exception if it failed."""
-    keys = [pass_key(namespace, holder.workflow), workflow_key(namespace, holder.workflow)]
+    keys = _claim(namespace, holder.workflow)
+    failed = "" if keep_failed is None else milliseconds(keep_failed)
     if isinstance(outcome, Sleeping):
         state, when = "sleeps", str(int(outcome.due.timestamp() * 1000))
     elif isinstance(outcome, Blocked):
         state, when = "waits", "" if abandon_after is None else str(milliseconds(abandon_after))
     elif isinstance(outcome, Completed):
         state, when = "ended", ""
+    elif outcome == CANCELLED:
+        state, when = "cancelled", ""
     else:
         state, when = "" if outcome is None else "failed", ""
-    return keys, [holder.token, ttl, state, when]
+    return keys, [holder.token, ttl, state, when, failed]
+
+
+def _claim(namespace: str, workflow: str) -> list[str]:
+    return [pass_key(namespace, workflow), workflow_key(namespace, workflow)]
 
 
 def _both(namespace: str, workflow: str) -> list[str]:
@@ -95,6 +112,11 @@ def write(
     return _both(namespace, holder.workflow), [key, encoding, holder.token, ttl, _flag(proves)]
 
 
+def look(namespace: str, holder: Pass, key: str, proves: bool = False) -> Request:
+    """The look at a step's record."""
+    return _both(namespace, holder.workflow), [key, holder.token, _flag(proves)]
+
+
 def offer(
     namespace: str, workflow: str, key: str, encoding: str | bytes, ttl: int, proves: bool = False
 ) -> Request:
@@ -103,11 +125,17 @@ def offer(
 
 
 def file_away(
-    namespace: str, workflow: str, encoding: str | bytes, ttl: int, nonce: str, proves: bool = False
+    namespace: str,
+    workflow: str,
+    encoding: str | bytes,
+    ttl: int,
+    nonce: str,
+    once: str | None = None,
+    proves: bool = False,
 ) -> Request:
-    """`ttl` in ms."""
+    """`ttl` in ms. `once`: the message's own name."""
     keys = [*_both(namespace, workflow), said_key(namespace, workflow, nonce)]
-    return keys, [encoding, ttl, REMEMBERED, _flag(proves)]
+    return keys, [encoding, ttl, REMEMBERED, _flag(proves), once or ""]
 
 
 def prove(namespace: str, holder: Pass) -> Request:

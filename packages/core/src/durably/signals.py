@@ -75,6 +75,25 @@ class Swallowed(Exception):
         self.reached = reached
 
 
+class CheckpointGone(Exception):
+    """Records of a workflow that has not ended are gone: expired, evicted, or lost with the server's data.
+
+    It is not run, because it would run from the top and repeat its steps. A worker parks it. To let it begin afresh,
+    discard what is left (`durable.delete`) and start it again.
+    """
+
+    def __init__(self, workflow: str, there: str = "") -> None:
+        found = f" (there are {there})" if there else ""
+        super().__init__(
+            f"records of workflow {workflow!r} are gone{found}, and it has not ended: it is not run from the top"
+        )
+        self.workflow = workflow
+        self.there = there
+
+    def __reduce__(self) -> tuple[type[CheckpointGone], tuple[str, str]]:
+        return CheckpointGone, (self.workflow, self.there)
+
+
 class EffectTorn(Exception):
     """A transacted effect failed after it had written something, so the step is neither done nor undone.
 

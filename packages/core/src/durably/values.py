@@ -17,6 +17,12 @@ BUDGET = timedelta(minutes=5)
 INBOX = "inbox:"
 """The key space of a workflow's messages, which only `append` may write to."""
 
+CANCELLED = "cancelled"
+"""What a pass came to whose wakeup was cancelled before it began: nothing is to be done until something new comes."""
+
+INPUT = "input"
+"""The step name under which a workflow's input is recorded, unless its starter says otherwise."""
+
 INBOX_DIGITS = 20
 """How many digits a message's number has in its key, so that keys sort as numbers do."""
 
@@ -67,10 +73,14 @@ class Recorded:
 
 @dataclass(frozen=True, slots=True)
 class Delivery:
-    """One wakeup of `workflow`, taken and not yet answered for. `receipt` is the scheduler's name for it."""
+    """One wakeup of `workflow`, taken and not yet answered for. `receipt` is the scheduler's name for it.
+
+    `slept`: whether it came out of a sleep, so that something is recorded of the workflow.
+    """
 
     workflow: str
     receipt: str
+    slept: bool = False
 
 
 @dataclass(frozen=True, slots=True)

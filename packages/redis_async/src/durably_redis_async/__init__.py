@@ -27,12 +27,15 @@ from durably_redis_async.run import Parse, Run
 from durably_redis_async.sorted_set import POLL, RedisSetScheduler
 from durably_redis_async.stream import TRIM_EVERY, RedisStreamScheduler, trimming
 from durably_redis_async.streams import Sink, from_sink, ticks
+from durably_redis_async.sweeper import SETTLED, SWEEP_EVERY, Swept, sweep, sweeping
 from durably_redis_async.worker import GRACE, ready, waking, work
 
 __all__ = [
     *durably.__all__,
     "GRACE",
     "POLL",
+    "SETTLED",
+    "SWEEP_EVERY",
     "TRIM_EVERY",
     "Body",
     "Checkpointer",
@@ -54,6 +57,7 @@ __all__ = [
     "Scheduler",
     "Sink",
     "SplitDurable",
+    "Swept",
     "Unsurvivable",
     "WiringError",
     "advance",
@@ -65,6 +69,8 @@ __all__ = [
     "ready",
     "resume",
     "run_durably",
+    "sweep",
+    "sweeping",
     "ticks",
     "trimming",
     "waking",

@@ -14,7 +14,7 @@ from weakref import WeakKeyDictionary
 import redis.exceptions
 from durably.durability import Ack
 from durably.keys import tag_of
-from durably.lua import in_one
+from durably.lua import in_one, in_step
 from durably.signals import NotDurable
 from redis.asyncio import Redis
 from redis.client import NEVER_DECODE
@@ -49,6 +49,7 @@ __all__ = [
     "check_slot",
     "everywhere",
     "in_one_script",
+    "in_one_step",
     "is_cluster",
     "patiently",
     "register",
@@ -320,6 +321,22 @@ def in_one_script(first: Call, second: Call) -> Call:
         return first.answer(reply[0]), second.answer(reply[1])
 
     return script.call([*keys, *other_keys], both, answer, raw=first.raw, ack=first.ack)
+
+
+def in_one_step(
+    look: Call, ring: Call, send: Call, write: Call, mark: str, answer: Callable[[Any, Any], Any]
+) -> Call:
+    """Four calls of scripts as one script, as `in_step` says. `answer` makes its answer of the two parts of the reply."""
+    calls = (look, ring, send, write)
+    sources = [call.source for call in calls]
+    if None in sources:
+        raise ValueError("only calls of scripts can be made one")
+    requests = [_request(call) for call in calls]
+    script = register(look.client, in_step(*(str(source) for source in sources)))
+    keys = [key for request in requests for key in request[0]]
+    counts = [len(part) for request in requests for part in request]
+    args = [*counts, mark, *(one for request in requests for one in request[1])]
+    return script.call(keys, args, lambda reply: answer(reply[0], reply[1]), raw=write.raw, ack=write.ack)
 
 
 def _request(call: Call) -> tuple[list[str], list[str | int | float | bytes]]:

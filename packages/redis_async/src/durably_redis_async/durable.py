@@ -7,7 +7,7 @@ from typing import Generic, TypeVar
 
 from durably.keys import check_id
 from durably.signals import NotDurable
-from durably.values import Entry
+from durably.values import INPUT, Entry
 
 from durably_redis_async.interfaces import Checkpointer, Scheduler
 
@@ -25,6 +25,10 @@ class SplitDurable(Generic[Effect]):
     checkpointer: Checkpointer[Effect]
     scheduler: Scheduler
 
+    async def start(self, workflow: str, value: object = None, *, key: str = INPUT) -> object:
+        """Record the workflow's input and ask for a pass; returns what is recorded now: the first start's input."""
+        return await self.arrive(workflow, key, value)
+
     async def arrive(self, workflow: str, key: str, value: object) -> object:
         """Supply `value` under `key` and ask for a pass; returns what is recorded now."""
         try:
@@ -35,10 +39,12 @@ class SplitDurable(Generic[Effect]):
         await self.scheduler.make_ready(workflow)
         return stands
 
-    async def deliver(self, workflow: str, value: object) -> Entry[object]:
-        """Append a message and ask for a pass."""
+    async def deliver(self, workflow: str, value: object, *, once: str | None = None) -> Entry[object]:
+        """Append a message and ask for a pass. `once`: the message's own name; a repeat under it files nothing."""
         try:
-            entry = await self.checkpointer.append(workflow, value)
+            entry = await self.checkpointer.append(
+                workflow, value, **({} if once is None else {"once": once})
+            )
         except NotDurable:
             await self.scheduler.make_ready(workflow)
             raise

@@ -9,8 +9,8 @@ from datetime import datetime, timedelta, timezone
 from typing import Any
 
 from durably.outcomes import Outcome
-from durably.signals import Fenced
-from durably.values import Delivery, Pass, Sleeping, now_utc
+from durably.signals import CheckpointGone, Fenced
+from durably.values import CANCELLED, Delivery, Pass, Sleeping, now_utc
 
 from durably_redis_async._concurrency import shielded
 from durably_redis_async.extending import extending
@@ -54,6 +54,8 @@ class OnePass:
             await self.pass_for(delivery)
         except LEAVING:
             raise
+        except CheckpointGone:
+            pass  # said where it was parked
         except Fenced:
             _log.info("workflow %r was taken over by another pass", workflow)
         except BaseException:
@@ -61,7 +63,7 @@ class OnePass:
 
     async def pass_for(self, delivery: Delivery) -> Outcome[object] | None:
         """One pass. Its outcome, or `None` when there was none; raises what went wrong with it."""
-        since = time.monotonic()
+        workflow, since = delivery.workflow, time.monotonic()
         opened: list[Opening] = []
 
         async def claim() -> None:
@@ -74,12 +76,16 @@ class OnePass:
                 if opening.holder is not None:
                     await shielded(self._release, opening.holder)
             raise
+        except CheckpointGone as error:
+            _log.error("workflow %r is parked: %s", workflow, error)
+            await self.durable.scheduler.park(delivery, str(error))
+            raise
         opening = opened[0]
         if opening.holder is None:
             now = self._clock(opening)
             await self.durable.scheduler.wake_at(delivery, now() + self.contended)
         elif opening.failure is not None or not opening.stands:
-            await self._release(opening.holder)
+            await self._release(opening.holder, CANCELLED if opening.failure is None else None)
             if opening.failure is not None:
                 raise opening.failure
             _log.info("the wakeup of workflow %r was cancelled before its pass began", delivery.workflow)
@@ -102,7 +108,8 @@ class OnePass:
     ) -> Outcome[object] | None:
         outcomes: list[Outcome[object]] = []
         failures: list[BaseException] = []
-        run = Run(holder, self.durable.checkpointer, opening.recorded, self._extend, self._clock(opening))
+        durable, clock = self.durable, self._clock(opening)
+        run = Run(holder, durable.checkpointer, opening.recorded, self._extend, clock, durable=durable)
         held = self.keeper.hold(holder, delivery, run, self.budget, since)
         if held is None:
             await self._close(holder, delivery, _AT_ONCE)

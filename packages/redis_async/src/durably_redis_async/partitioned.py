@@ -11,21 +11,19 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 from datetime import datetime, timedelta
 from typing import Any
-from zlib import crc32
 
 from durably.durations import check_duration, check_idle
 from durably.fresh import fresh
 from durably.keys import check_id
 from durably.values import LEASE, Delivery
 
-from durably_redis_async._client import AnyRedis, Call, is_cluster, send, send_together
+from durably_redis_async._client import AnyRedis, is_cluster, send, send_together
 from durably_redis_async._concurrency import Guard, Waiting
 from durably_redis_async.alarms import Alarm
+from durably_redis_async.partitioned_calls import Partition, PartitionedCalls
 from durably_redis_async.sorted_set import RedisSetScheduler
-from durably_redis_async.stream import RedisStreamScheduler, read_streams
-
-Partition = RedisStreamScheduler | RedisSetScheduler
-"""A queue that can be a part of another."""
+from durably_redis_async.stream import RedisStreamScheduler
+from durably_redis_async.stream_reads import read_streams
 
 
 class _AllAlarms:
@@ -44,7 +42,7 @@ class _AllAlarms:
 
 
 @dataclass
-class PartitionedScheduler:
+class PartitionedScheduler(PartitionedCalls):
     """Wakeups in several queues, on as many nodes of a cluster as they happen to be on.
 
     `partitions`: the queues, streams or sets, each of a namespace of its own, with one lease. All processes name them in
@@ -121,11 +119,6 @@ class PartitionedScheduler:
         """How long a delivery may go without a sign of life before others take it over."""
         return self.partitions[0].lease
 
-    def home(self, workflow: str) -> Partition:
-        """The partition that new wakeups of `workflow` go to."""
-        spread = len(self.partitions) if self.spread is None else self.spread
-        return self.partitions[crc32(check_id(workflow).encode("utf-8")) % spread]
-
     async def prepare(self) -> None:
         """Create what readers need, in every partition."""
         for one in self.partitions:
@@ -134,10 +127,6 @@ class PartitionedScheduler:
     async def make_ready(self, workflow: str) -> None:
         """Ask for a pass."""
         await self.home(workflow).make_ready(workflow)
-
-    def ringing(self, workflow: str) -> Call:
-        """`make_ready` as a call, to be sent with others or in one script with them."""
-        return self.home(workflow).ringing(workflow)
 
     async def next_ready(self, within: timedelta) -> Delivery | None:
         """The next wakeup of any partition, waiting `within` at most."""
@@ -271,6 +260,24 @@ class PartitionedScheduler:
             if isinstance(answer, Exception):
                 raise answer
 
+    async def park(self, delivery: Delivery, reason: str) -> None:
+        """Answer for `delivery` and park its workflow, in the partition that it came from; silent if it is not held."""
+        partition, inner = self._inner(delivery)
+        await partition.park(inner, reason)
+
+    async def parked(self) -> dict[str, str]:
+        """The parked workflows of all partitions: JSON text each, with `reason`, and `at` (server's time, ms)."""
+        listed: dict[str, str] = {}
+        for one in self.partitions:
+            listed.update(await one.parked())
+        return listed
+
+    async def unpark(self, workflow: str) -> bool:
+        """Take `workflow` off the list of every partition, and ask for a pass where it was; whether it was parked."""
+        check_id(workflow)
+        was = [await one.unpark(workflow) for one in self.partitions]
+        return any(was)
+
     async def available(self, most: int) -> int:
         """How many deliveries could be taken now, abandoned ones included; `most` at most."""
         count = 0
@@ -284,43 +291,6 @@ class PartitionedScheduler:
         for one in self.partitions:
             removed += await one.trim() if isinstance(one, RedisStreamScheduler) else 0
         return removed
-
-    def holding(self, delivery: Delivery) -> Call:
-        """Whether `delivery` still stands, as a call."""
-        partition, inner = self._inner(delivery)
-        return partition.holding(inner)
-
-    def telling(self, delivery: Delivery) -> Call:
-        """The clock of the partition that `delivery` came from, as a call."""
-        partition, inner = self._inner(delivery)
-        return partition.telling(inner)
-
-    def extension(self, delivery: Delivery, within: timedelta) -> Call:
-        """`extend` as a call."""
-        partition, inner = self._inner(delivery)
-        number = delivery.receipt.partition("|")[0]
-        return partition.extension(inner, within).then(
-            lambda renewed: Delivery(renewed.workflow, f"{number}|{renewed.receipt}")
-        )
-
-    def suspending(self, delivery: Delivery, when: datetime) -> Call:
-        """`wake_at` as a call."""
-        partition, inner = self._inner(delivery)
-        return partition.suspending(inner, when)
-
-    def answering(self, delivery: Delivery) -> Call:
-        """`done` as a call."""
-        partition, inner = self._inner(delivery)
-        return partition.answering(inner)
-
-    def _outer(self, number: int, delivery: Delivery) -> Delivery:
-        return Delivery(delivery.workflow, f"{number}|{delivery.receipt}")
-
-    def _inner(self, delivery: Delivery) -> tuple[Partition, Delivery]:
-        number, _, receipt = delivery.receipt.partition("|")
-        if not number.isdigit() or int(number) >= len(self.partitions):
-            raise ValueError(f"the delivery {delivery!r} is of another queue")
-        return self.partitions[int(number)], Delivery(delivery.workflow, receipt)
 
 
 _PIECE = timedelta(seconds=1)

@@ -13,7 +13,7 @@ from durably.values import Blocked, Completed, Pass, Sleeping, now_utc
 
 from durably_redis_async._concurrency import CANCELLED, Returning, called, sleep
 from durably_redis_async.extending import Extend, extending
-from durably_redis_async.interfaces import Checkpointer
+from durably_redis_async.interfaces import Checkpointer, Durable
 from durably_redis_async.run import Run
 from durably_redis_async.together import read_pass
 
@@ -36,16 +36,18 @@ async def resume(
     *,
     extend: Extend | None = None,
     now: Callable[[], datetime] = now_utc,
+    durable: Durable[Any] | None = None,
 ) -> Outcome[T]:
     """Run one pass of `body` under the claim `holder`, and return what it came to.
 
-    `now` is the clock; the store's server's, unless another is given. Raises `Fenced` if the claim was lost, over everything else; then what the body raised (out of an exception group:
+    `durable`: the store with its queue, for a body that starts or messages other workflows. `now` is the clock; the store's server's, unless another is given. Raises `Fenced` if the claim was lost, over everything else; then what the body raised (out of an exception group:
     the one failure, or the failures without the suspensions); `Swallowed` if it caught a suspension and returned.
     """
     recorded, clock = await read_pass(checkpointer, holder.workflow)
     if clock is not None and now is now_utc:
         now = clock
-    return await finish(Run(holder, checkpointer, recorded, extend or extending(checkpointer), now), body)
+    run = Run(holder, checkpointer, recorded, extend or extending(checkpointer), now, durable=durable)
+    return await finish(run, body)
 
 
 async def finish(run: Run, body: Body[T]) -> Outcome[T]:

@@ -13,11 +13,12 @@ from durably.keys import check_key
 from durably.parsing import deadline, parsed, plain
 from durably.signals import Fenced, InputNeeded, MessageNeeded, ScheduledWakeup, Suspended
 from durably.typed import parser
-from durably.values import INBOX, Entry, Pass, Recorded, now_utc
+from durably.values import INBOX, INPUT, Entry, Pass, Recorded, now_utc
 
 from durably_redis_async._concurrency import Guard, Returning, called, shielded
 from durably_redis_async.extending import Extend
-from durably_redis_async.interfaces import Checkpointer
+from durably_redis_async.interfaces import Checkpointer, Durable
+from durably_redis_async.outbox import Outbox
 from durably_redis_async.proving import Proven, option, prepared
 
 T = TypeVar("T")
@@ -30,7 +31,7 @@ takes the recorded value and returns a `T` or raises."""
 
 
 @dataclass(eq=False)
-class Run:
+class Run(Outbox):
     """One pass over a workflow's body. Made by `resume` and the worker; a body only calls its methods.
 
     A name may be used once per pass, and names in `inbox:` are the store's.
@@ -44,6 +45,7 @@ class Run:
     reached: list[Suspended] = field(default_factory=list, init=False, repr=False)
     lost: bool = field(default=False, init=False, repr=False)
     ended: bool = field(default=False, init=False, repr=False)
+    durable: Durable[Any] | None = field(default=None, kw_only=True, repr=False)
     writing: int = field(default=0, init=False, repr=False)
     _used: set[str] = field(default_factory=set, init=False, repr=False)
     _proven: Proven = field(default_factory=Proven, init=False, repr=False)
@@ -125,6 +127,10 @@ class Run:
         await self._record(key, (self.now() + duration).isoformat(), note)
         if reached:
             raise reached[0]
+
+    async def input(self, parse: Parse[T]) -> T:
+        """What the workflow was started with (`durable.start`); waits for it as long as it takes."""
+        return await self.awaiting(INPUT, parse)
 
     async def awaiting(self, key: str, parse: Parse[T]) -> T:
         """The value that somebody supplies under `key` (with `arrive`); waits for it as long as it takes."""

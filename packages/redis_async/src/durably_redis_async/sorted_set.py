@@ -38,7 +38,7 @@ from durably_redis_async._client import (
 )
 from durably_redis_async._concurrency import Guard, sleep
 from durably_redis_async.alarms import Alarms
-from durably_redis_async.set_calls import SetCalls
+from durably_redis_async.parking import SetParking
 
 POLL = timedelta(milliseconds=50)
 """How often a waiting reader looks that does not wait at the bell."""
@@ -53,7 +53,7 @@ _SLACK = 0.1
 
 
 @dataclass
-class RedisSetScheduler(SetCalls):
+class RedisSetScheduler(SetParking):
     """Wakeups in a sorted set.
 
     `redis` must be built with `decode_responses=True`. `namespace`: text without braces. `lease`: how long a delivery
@@ -181,6 +181,7 @@ class RedisSetScheduler(SetCalls):
             receipts_key(self.namespace),
             answer_key(self.namespace, reader),
             self._bell,
+            self._slept,
         ]
         args = [
             milliseconds(self.lease),
@@ -202,7 +203,7 @@ class RedisSetScheduler(SetCalls):
                 self.looked = (now, inf if left < 0 else now + left / 1e6)
             self.alarms.found(None if left < 0 else left)
         pairs = zip(taken[::2], taken[1::2], strict=True)
-        return [Delivery(str(workflow), str(receipt)) for workflow, receipt in pairs]
+        return [queue.taken_delivery(workflow, receipt) for workflow, receipt in pairs]
 
     async def _wait_and_take(self, keys: list[str], args: list[Any], wait: float) -> Any:
         """Both in one round trip: the server begins with the second when the first is over."""

@@ -8,7 +8,7 @@ from uuid import uuid4
 
 from durably import queue_scripts as queue
 from durably.durations import check_duration
-from durably.keys import cancelled_key, check_id, ready_key, sleeping_key
+from durably.keys import cancelled_key, check_id, dropped_key, parked_key, ready_key, sleeping_key, sweep_key
 from durably.values import Delivery
 
 from durably_redis_async._client import AnyRedis, Call, Script
@@ -46,6 +46,14 @@ class StreamCalls:
         """The key of the marks that cancellations leave."""
         return cancelled_key(self.namespace)
 
+    @property
+    def _parked(self) -> str:
+        return parked_key(self.namespace)
+
+    @property
+    def _dropped(self) -> str:
+        return dropped_key(self.namespace)
+
     def ringing(self, workflow: str) -> Call:
         """`make_ready` as a call, to be sent with others or in one script with them."""
         return self.ring.call([self.ready_key], [check_id(workflow)], bool)
@@ -78,10 +86,13 @@ class StreamCalls:
         args = [self.group, self.consumer, delivery.receipt, delivery.workflow]
         return self.stands.call([self.ready_key, self.marks_key], args, bool)
 
-    def cancelling(self, workflow: str) -> Call:
-        """`cancel` as a call, to be sent with others or in one script with them."""
-        keys = [self.ready_key, self.sleeping_key, self.marks_key]
-        return self.mark_cancelled.call(keys, [check_id(workflow), self.scan, uuid4().hex], lambda _: None)
+    def cancelling(self, workflow: str, note: bool = True) -> Call:
+        """`cancel` as a call, to be sent with others or in one script with them. `note`: keep in mind that it was
+        cancelled; where its records go too, that is needed only where there are sweeps."""
+        keys = [self.ready_key, self.sleeping_key, self.marks_key, self._parked, self._dropped]
+        keys.append(sweep_key(self.namespace))
+        args: list[str | int] = [check_id(workflow), self.scan, uuid4().hex, "1" if note else ""]
+        return self.mark_cancelled.call(keys, args, lambda _: None)
 
     def answering(self, delivery: Delivery) -> Call:
         """`done` as a call, to be sent with others."""

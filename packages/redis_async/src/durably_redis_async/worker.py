@@ -16,6 +16,7 @@ from durably_redis_async.interfaces import Durable, Scheduler
 from durably_redis_async.passes import CONTENDED, LIMIT, check_limit, passes
 from durably_redis_async.resume import Body, each
 from durably_redis_async.streams import AnySet, Sink, Stopping, from_sink, ticks
+from durably_redis_async.sweeper import SWEEP_EVERY, can_sweep, sweep_now_and_then
 from durably_redis_async.together import asks_holding
 
 TICK = timedelta(milliseconds=50)
@@ -105,6 +106,7 @@ async def work(
     now: Callable[[], datetime] = now_utc,
     stop: Event | None = None,
     grace: timedelta = GRACE,
+    sweep_every: timedelta | None = SWEEP_EVERY,
 ) -> None:
     """Run a worker until it is told to stop, or fails.
 
@@ -114,13 +116,16 @@ async def work(
     passes at once. `stop`: an event that drains the worker when set: it pulls no more, its passes have `grace` to
     end, what is left then is given back for others to take at once. `now`: the clock; the store's server's, unless a
     test gives another. Without `stop`, and in the main thread, the first SIGTERM or SIGINT drains it, and a second one
-    does what it would have done without us.
+    does what it would have done without us. `sweep_every`: how often the workers of a namespace `sweep`, one of them at a
+    time (`None`: never; stores and queues that are not on Redis have nothing to sweep).
 
     Raises `ValueError` for what is out of range, and what the store or the queue raises when the loop itself fails; a
     workflow's failure is logged, and its wakeup taken again after the lease.
     """
     check_duration("tick", tick)
     check_duration("within", within)
+    if sweep_every is not None:
+        check_duration("sweep_every", sweep_every)
     told = Event() if stop is None else stop
     ended = Event()
     over = AnySet((told, ended))
@@ -157,6 +162,8 @@ async def work(
             async with Nursery(ended) as nursery:
                 nursery.start(wake)
                 nursery.start(pull)
+                if sweep_every is not None and can_sweep(durable):
+                    nursery.start(sweep_now_and_then, durable, sweep_every, ended)
     except BaseExceptionGroup as group:
         raise _first(group) from None
     finally:

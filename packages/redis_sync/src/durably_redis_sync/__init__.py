@@ -28,12 +28,15 @@ from durably_redis_sync.run import Parse, Run
 from durably_redis_sync.sorted_set import POLL, RedisSetScheduler
 from durably_redis_sync.stream import TRIM_EVERY, RedisStreamScheduler, trimming
 from durably_redis_sync.streams import Sink, from_sink, ticks
+from durably_redis_sync.sweeper import SETTLED, SWEEP_EVERY, Swept, sweep, sweeping
 from durably_redis_sync.worker import GRACE, ready, waking, work
 
 __all__ = [
     *durably.__all__,
     "GRACE",
     "POLL",
+    "SETTLED",
+    "SWEEP_EVERY",
     "TRIM_EVERY",
     "Body",
     "Checkpointer",
@@ -55,6 +58,7 @@ __all__ = [
     "Scheduler",
     "Sink",
     "SplitDurable",
+    "Swept",
     "Unsurvivable",
     "WiringError",
     "advance",
@@ -66,6 +70,8 @@ __all__ = [
     "ready",
     "resume",
     "run_durably",
+    "sweep",
+    "sweeping",
     "ticks",
     "trimming",
     "waking",

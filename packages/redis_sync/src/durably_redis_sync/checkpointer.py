@@ -17,11 +17,9 @@ from durably.lua import splice
 from durably.records import (
     MAX_BYTES,
     Row,
-    carry,
     check_max_bytes,
     decode_all,
     decode_field,
-    encoding_of,
     is_bytes,
     moment,
 )
@@ -48,8 +46,9 @@ class RedisCheckpointer(StoreCalls):
     `redis` must be built with `decode_responses=True` (either way if the codec gives bytes). `namespace` (text without
     braces) keeps the keys apart from what else is in the database. `ttl` is how long records live after the last write, once the workflow is not
     asleep or blocked: one that waits outlives its wait. `abandon_after`: how long a blocked workflow is kept (unset: until
-    it is deleted). `codec` says how values are recorded, and every process that shares the namespace must
-    use the same. `max_bytes`: how large one encoded value may be (`None`: any size).
+    it is deleted). `keep_failed`: how long a workflow's records are kept after a pass that failed, and is not tried again
+    (unset: for `ttl`, and what had no end keeps none). `codec` says how values are recorded, and every process that shares
+    the namespace must use the same. `max_bytes`: how large one encoded value may be (`None`: any size).
 
     `durability`: what a write must have reached before its call returns: `"memory"` (the server accepted it),
     `"replicas"` (`replicas` other servers have it; unset, one), or `"disk"` (the server's append-only file holds it,
@@ -68,6 +67,7 @@ class RedisCheckpointer(StoreCalls):
     stretch: Script = field(init=False, repr=False, compare=False)
     still_here: Script = field(init=False, repr=False, compare=False)
     write: Script = field(init=False, repr=False, compare=False)
+    look: Script = field(init=False, repr=False, compare=False)
     offer: Script = field(init=False, repr=False, compare=False)
     file_away: Script = field(init=False, repr=False, compare=False)
     forget: Script = field(init=False, repr=False, compare=False)
@@ -77,6 +77,7 @@ class RedisCheckpointer(StoreCalls):
     guard: Guard = field(default_factory=Guard, init=False, repr=False, compare=False)
     max_bytes: int | None = field(default=MAX_BYTES, kw_only=True)
     abandon_after: timedelta | None = field(default=None, kw_only=True)
+    keep_failed: timedelta | None = field(default=None, kw_only=True)
     durability: Durability = field(default="memory", kw_only=True)
     replicas: int | None = field(default=None, kw_only=True)
     acknowledged_within: timedelta = field(default=ACKNOWLEDGED_WITHIN, kw_only=True)
@@ -89,6 +90,8 @@ class RedisCheckpointer(StoreCalls):
         check_max_bytes(self.max_bytes)
         if self.abandon_after is not None:
             check_duration("abandon_after", self.abandon_after)
+        if self.keep_failed is not None:
+            check_duration("keep_failed", self.keep_failed)
         check_namespace(self.namespace)
         check_duration("ttl", self.ttl)
         check_duration("acknowledged_within", self.acknowledged_within)
@@ -97,6 +100,7 @@ class RedisCheckpointer(StoreCalls):
         self.stretch = register(self.redis, scripts.STRETCH)
         self.still_here = register(self.redis, scripts.STILL_HERE)
         self.write = register(self.redis, scripts.WRITE)
+        self.look = register(self.redis, scripts.LOOK)
         self.offer = register(self.redis, scripts.OFFER)
         self.file_away = register(self.redis, scripts.FILE_AWAY)
         self.forget = register(self.redis, scripts.FORGET)
@@ -127,9 +131,18 @@ class RedisCheckpointer(StoreCalls):
         written: dict[str, Written] = send(self._fields(workflow, answer))
         return written
 
-    def claim(self, workflow: str, budget: timedelta = BUDGET, alive: timedelta = LEASE) -> Pass | None:
-        """The right to run one pass of at most `budget`, with a sign of life every `alive`; `None` while it is held."""
-        holder: Pass | None = send(self.claiming(workflow, budget, alive))
+    def claim(
+        self, workflow: str, budget: timedelta = BUDGET, alive: timedelta = LEASE, *, slept: bool = False
+    ) -> Pass | None:
+        """The right to run one pass of at most `budget`, with a sign of life every `alive`; `None` while it is held.
+
+        Raises `CheckpointGone` if the workflow has not ended and records of it are gone; `slept`: the wakeup came out
+        of a sleep, so that something is recorded.
+        """
+        try:
+            holder: Pass | None = send(self.claiming(workflow, budget, alive, slept=slept))
+        except ResponseError as error:
+            raise self.refusal(error, workflow) from None
         return holder
 
     def extend(self, holder: Pass, budget: timedelta, alive: timedelta = LEASE) -> bool:
@@ -160,23 +173,12 @@ class RedisCheckpointer(StoreCalls):
 
         Raises `Fenced` if the claim is lost, `Unencodable` for a value that cannot be kept, `NotDurable`.
         """
-        check_key(key)
-        workflow = holder.workflow
-        encoding, back = carry(self.codec, workflow, key, value, self.max_bytes)
-
-        def answer(stored: Any) -> Recorded:
-            if stored is None:
-                return Recorded(back, True)
-            if encoding_of(workflow, key, stored) == encoding:
-                return Recorded(back, True)
-            return Recorded(self._decoded(workflow, key, stored), False)
-
-        ack = self._asks(workflow, key, durability)
-        keys, args = scripts.write(self.namespace, holder, key, encoding, self._ttl, ack is not None)
+        call = self.recording(holder, key, value, durability)
+        self.prepare(durability)
         try:
-            recorded: Recorded = send(self.write.call(keys, args, answer, raw=self.raw, ack=ack))
+            recorded: Recorded = send(call)
         except ResponseError as error:
-            ours = scripts.refused(str(error), workflow, key)
+            ours = scripts.refused(str(error), holder.workflow, key)
             raise error if ours is None else ours from None
         return recorded
 
@@ -245,9 +247,9 @@ class RedisCheckpointer(StoreCalls):
         self.prepare()
         return send(call)
 
-    def append(self, workflow: str, value: object) -> Entry[object]:
-        """File a message in the workflow's inbox."""
-        call = self.appending(workflow, value)
+    def append(self, workflow: str, value: object, *, once: str | None = None) -> Entry[object]:
+        """File a message in the workflow's inbox. `once`: its own name, under which it is filed once, however often."""
+        call = self.appending(workflow, value, once)
         self.prepare()
         entry: Entry[object] = send(call)
         return entry

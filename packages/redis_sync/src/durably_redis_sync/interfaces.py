@@ -10,7 +10,7 @@ from durably.durability import Durability
 from durably.durations import check_duration
 from durably.keys import check_id
 from durably.signals import Contended
-from durably.values import BUDGET, LEASE, Delivery, Entry, Pass, Recorded, Written
+from durably.values import BUDGET, INPUT, LEASE, Delivery, Entry, Pass, Recorded, Written
 
 Effect_contra = TypeVar("Effect_contra", contravariant=True)
 Effect = TypeVar("Effect")
@@ -32,11 +32,14 @@ class Checkpointer(Protocol[Effect_contra]):
         """The same, with the time of each write."""
         ...
 
-    def claim(self, workflow: str, budget: timedelta = BUDGET, alive: timedelta = LEASE) -> Pass | None:
+    def claim(
+        self, workflow: str, budget: timedelta = BUDGET, alive: timedelta = LEASE, *, slept: bool = False
+    ) -> Pass | None:
         """The right to run one pass, or `None` while another holds it.
 
         It lapses `alive` after the last sign of life, or when `budget` is over, whichever is sooner. Tokens rise
-        strictly per workflow, also after the claim's key has expired.
+        strictly per workflow, also after the claim's key has expired. Raises `CheckpointGone` if records of a workflow
+        that has not ended are gone: `slept` says that its wakeup came out of a sleep, so that something was recorded.
         """
         ...
 
@@ -82,8 +85,11 @@ class Checkpointer(Protocol[Effect_contra]):
         """Record a value that a workflow waits for, without a claim; returns what is recorded now."""
         ...
 
-    def append(self, workflow: str, value: object) -> Entry[object]:
-        """File a message, without a claim. Keys sort in the order of appending, and none is used twice."""
+    def append(self, workflow: str, value: object, *, once: str | None = None) -> Entry[object]:
+        """File a message, without a claim. Keys sort in the order of appending, and none is used twice.
+
+        `once` names the message: one that was filed under the name before is told its key, and nothing is filed.
+        """
         ...
 
     def discard(self, workflow: str) -> int:
@@ -145,6 +151,18 @@ class Scheduler(Protocol):
         """Answer for `delivery`; silent if it is no longer held."""
         ...
 
+    def park(self, delivery: Delivery, reason: str) -> None:
+        """Answer for `delivery` and put its workflow on the list of those that are parked, in one step."""
+        ...
+
+    def parked(self) -> dict[str, str]:
+        """The parked workflows: JSON text each, with `reason`, and `at` (ms since 1970, by the queue's clock)."""
+        ...
+
+    def unpark(self, workflow: str) -> bool:
+        """Take `workflow` off that list and ask for a pass over it; whether it was parked."""
+        ...
+
 
 class Durable(Protocol[Effect_contra]):
     """A store and a queue, and the acts that concern both."""
@@ -159,12 +177,19 @@ class Durable(Protocol[Effect_contra]):
         """The queue."""
         ...
 
+    def start(self, workflow: str, value: object = None, *, key: str = INPUT) -> object:
+        """Start a workflow: record `value` as its input under `key`, and ask for a pass; returns what is recorded now.
+
+        The first start's input stands, so a repeat is harmless. The body reads it with `run.input`.
+        """
+        ...
+
     def arrive(self, workflow: str, key: str, value: object) -> object:
         """Supply a value and ask for a pass; returns what is recorded now."""
         ...
 
-    def deliver(self, workflow: str, value: object) -> Entry[object]:
-        """Append a message and ask for a pass."""
+    def deliver(self, workflow: str, value: object, *, once: str | None = None) -> Entry[object]:
+        """Append a message and ask for a pass. `once`: as for `append`."""
         ...
 
     def delete(self, workflow: str) -> int:
@@ -175,7 +200,7 @@ class Durable(Protocol[Effect_contra]):
 def claimed(
     checkpointer: Checkpointer[Effect], workflow: str, budget: timedelta = BUDGET, alive: timedelta = LEASE
 ) -> Pass:
-    """Claim `workflow`, or raise `Contended`. For a caller that expects to win."""
+    """Claim `workflow`, or raise `Contended`; `CheckpointGone` as `claim` does. For a caller that expects to win."""
     check_id(workflow)
     check_duration("a budget", budget)
     check_duration("alive", alive)

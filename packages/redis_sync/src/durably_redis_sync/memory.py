@@ -14,9 +14,9 @@ from typing import Any
 from durably.codec import JSON, CheckpointCodec
 from durably.durability import Durability
 from durably.durations import check_duration
-from durably.keys import check_id, check_key
+from durably.keys import check_id, check_key, check_once
 from durably.records import MAX_BYTES, Encoding, carry, check_max_bytes, decode
-from durably.signals import EffectTorn, Fenced
+from durably.signals import CheckpointGone, EffectTorn, Fenced
 from durably.values import BUDGET, LEASE, Entry, Pass, Recorded, Written, inbox_key, now_utc
 
 from durably_redis_sync._concurrency import Guard, Returning, sleep
@@ -39,6 +39,7 @@ class _Workflow:
     claim: _Claim | None = None
     running: set[str] = field(default_factory=set)
     torn: dict[str, str] = field(default_factory=dict)
+    got: dict[str, str] = field(default_factory=dict)
 
 
 @dataclass
@@ -77,13 +78,18 @@ class MemoryCheckpointer:
             for key, text, at in self._known(workflow)
         }
 
-    def claim(self, workflow: str, budget: timedelta = BUDGET, alive: timedelta = LEASE) -> Pass | None:
-        """The right to run one pass; `None` while it is held."""
+    def claim(
+        self, workflow: str, budget: timedelta = BUDGET, alive: timedelta = LEASE, *, slept: bool = False
+    ) -> Pass | None:
+        """The right to run one pass; `None` while it is held. Raises `CheckpointGone` for one that slept and of which
+        nothing is known here."""
         check_id(workflow)
         check_duration("a budget", budget)
         check_duration("alive", alive)
         with self._guard:
             now = self.now()
+            if slept and workflow not in self._workflows:
+                raise CheckpointGone(workflow)
             one = self._of(workflow)
             held = one.claim
             if held is not None and not held.released and min(held.until, held.alive) > now:
@@ -223,14 +229,19 @@ class MemoryCheckpointer:
             stands = self._write(self._of(workflow), None, key, text)
         return back if stands == text else decode(self.codec, workflow, key, stands)
 
-    def append(self, workflow: str, value: object) -> Entry[object]:
-        """File a message in the workflow's inbox."""
+    def append(self, workflow: str, value: object, *, once: str | None = None) -> Entry[object]:
+        """File a message in the workflow's inbox. `once`: its own name, under which it is filed once, however often."""
         check_id(workflow)
+        check_once(once)
         text, back = carry(self.codec, workflow, "inbox", value, self.max_bytes)
         with self._guard:
             one = self._of(workflow)
-            key = inbox_key(len(one.records))
-            self._write(one, None, key, text)
+            known = None if once is None else one.got.get(once)
+            key = known or inbox_key(len(one.records))
+            if known is None:
+                self._write(one, None, key, text)
+            if once is not None:
+                one.got[once] = key
         return Entry(key, back)
 
     def discard(self, workflow: str) -> int:

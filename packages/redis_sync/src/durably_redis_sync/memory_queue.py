@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+import json
 import time
 from collections.abc import Callable
 from dataclasses import dataclass, field
@@ -34,6 +35,7 @@ class MemoryScheduler:
     _ready: list[str] = field(default_factory=list, init=False, repr=False)
     _sleeping: dict[str, datetime] = field(default_factory=dict, init=False, repr=False)
     _out: dict[str, _Out] = field(default_factory=dict, init=False, repr=False)
+    _parked: dict[str, str] = field(default_factory=dict, init=False, repr=False)
     _taken: int = field(default=0, init=False, repr=False)
     _guard: Guard = field(default_factory=Guard, init=False, repr=False, compare=False)
 
@@ -111,6 +113,7 @@ class MemoryScheduler:
         check_id(workflow)
         with self._guard:
             self._sleeping.pop(workflow, None)
+            self._parked.pop(workflow, None)
             self._ready[:] = [one for one in self._ready if one != workflow]
             for receipt, out in list(self._out.items()):
                 if out.workflow == workflow:
@@ -120,3 +123,24 @@ class MemoryScheduler:
         """Answer for `delivery`; silent if it is no longer held."""
         with self._guard:
             self._out.pop(delivery.receipt, None)
+
+    def park(self, delivery: Delivery, reason: str) -> None:
+        """Answer for `delivery` and park its workflow; silent if it is no longer held."""
+        with self._guard:
+            if self._out.pop(delivery.receipt, None) is not None:
+                said = {"reason": reason, "at": int(self.now().timestamp() * 1000)}
+                self._parked[delivery.workflow] = json.dumps(said)
+
+    def parked(self) -> dict[str, str]:
+        """The parked workflows: JSON text each, with `reason`, and `at` (ms)."""
+        with self._guard:
+            return dict(self._parked)
+
+    def unpark(self, workflow: str) -> bool:
+        """Take `workflow` off the list and ask for a pass over it; whether it was parked."""
+        check_id(workflow)
+        with self._guard:
+            was = self._parked.pop(workflow, None) is not None
+            if was:
+                self._ready.append(workflow)
+        return was

@@ -10,8 +10,8 @@ from datetime import datetime, timedelta, timezone
 from typing import Any
 
 from durably.outcomes import Outcome
-from durably.signals import Fenced
-from durably.values import Delivery, Pass, Sleeping, now_utc
+from durably.signals import CheckpointGone, Fenced
+from durably.values import CANCELLED, Delivery, Pass, Sleeping, now_utc
 
 from durably_redis_sync._concurrency import shielded
 from durably_redis_sync.extending import extending
@@ -55,6 +55,8 @@ class OnePass:
             self.pass_for(delivery)
         except LEAVING:
             raise
+        except CheckpointGone:
+            pass  # said where it was parked
         except Fenced:
             _log.info("workflow %r was taken over by another pass", workflow)
         except BaseException:
@@ -62,7 +64,7 @@ class OnePass:
 
     def pass_for(self, delivery: Delivery) -> Outcome[object] | None:
         """One pass. Its outcome, or `None` when there was none; raises what went wrong with it."""
-        since = time.monotonic()
+        workflow, since = delivery.workflow, time.monotonic()
         opened: list[Opening] = []
 
         def claim() -> None:
@@ -75,12 +77,16 @@ class OnePass:
                 if opening.holder is not None:
                     shielded(self._release, opening.holder)
             raise
+        except CheckpointGone as error:
+            _log.error("workflow %r is parked: %s", workflow, error)
+            self.durable.scheduler.park(delivery, str(error))
+            raise
         opening = opened[0]
         if opening.holder is None:
             now = self._clock(opening)
             self.durable.scheduler.wake_at(delivery, now() + self.contended)
         elif opening.failure is not None or not opening.stands:
-            self._release(opening.holder)
+            self._release(opening.holder, CANCELLED if opening.failure is None else None)
             if opening.failure is not None:
                 raise opening.failure
             _log.info("the wakeup of workflow %r was cancelled before its pass began", delivery.workflow)
@@ -103,7 +109,8 @@ class OnePass:
     ) -> Outcome[object] | None:
         outcomes: list[Outcome[object]] = []
         failures: list[BaseException] = []
-        run = Run(holder, self.durable.checkpointer, opening.recorded, self._extend, self._clock(opening))
+        durable, clock = self.durable, self._clock(opening)
+        run = Run(holder, durable.checkpointer, opening.recorded, self._extend, clock, durable=durable)
         held = self.keeper.hold(holder, delivery, run, self.budget, since)
         if held is None:
             self._close(holder, delivery, _AT_ONCE)

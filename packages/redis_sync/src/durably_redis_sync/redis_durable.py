@@ -4,10 +4,21 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import Any
 
-from durably.values import Entry
+from durably.fresh import fresh
+from durably.posting import FILED, Intention, can_fill
+from durably.scripts import refused
+from durably.values import INPUT, Entry, Pass
 
-from durably_redis_sync._client import in_one_script, is_cluster, same_database, send
+from durably_redis_sync._client import (
+    ResponseError,
+    in_one_script,
+    in_one_step,
+    is_cluster,
+    same_database,
+    send,
+)
 from durably_redis_sync.checkpointer import RedisCheckpointer
 from durably_redis_sync.sorted_set import RedisSetScheduler
 from durably_redis_sync.stream import RedisStreamScheduler
@@ -41,6 +52,11 @@ class RedisDurable:
                 "build them on one client, or use SplitDurable"
             )
 
+    def start(self, workflow: str, value: object = None, *, key: str = INPUT) -> object:
+        """Record the workflow's input and ask for a pass, in one step; returns what is recorded now: the first start's
+        input."""
+        return self.arrive(workflow, key, value)
+
     def arrive(self, workflow: str, key: str, value: object) -> object:
         """Supply `value` under `key` and ask for a pass, in one step; returns what is recorded now."""
         supply = self.checkpointer.supplying(workflow, key, value)
@@ -48,18 +64,48 @@ class RedisDurable:
         stands, _ = send(in_one_script(supply, self.scheduler.ringing(workflow)))
         return stands
 
-    def deliver(self, workflow: str, value: object) -> Entry[object]:
-        """Append a message and ask for a pass, in one step."""
-        append = self.checkpointer.appending(workflow, value)
+    def deliver(self, workflow: str, value: object, *, once: str | None = None) -> Entry[object]:
+        """Append a message and ask for a pass, in one step. `once`: the message's own name; a repeat under it files
+        nothing."""
+        append = self.checkpointer.appending(workflow, value, once)
         self.checkpointer.prepare()
         filed: tuple[Entry[object], object] = send(in_one_script(append, self.scheduler.ringing(workflow)))
         return filed[0]
+
+    def post_in_step(self, holder: Pass, key: str, workflow: str, value: object, under: str | None) -> object:
+        """Record the step `key`, and with it start `workflow` (its input under `under`) or send it a message (`None`),
+        in one step; returns what is recorded under `key`: a repeat does nothing more.
+
+        For `run.start` and `run.send`. Raises `Fenced` if the claim is lost.
+        """
+        store = self.checkpointer
+        if under is None and not can_fill(store.codec, holder.workflow, key):
+            return (store.record(holder, key, Intention(workflow, None, value, fresh()).plain())).value
+        if under is None:
+            write, sending = store.recording(holder, key, FILED), store.appending(workflow, value)
+        else:
+            write, sending = store.recording(holder, key, workflow), store.supplying(workflow, under, value)
+        look = store.looking(holder, key)
+        store.prepare()
+
+        def answer(stored: Any, said: Any) -> object:
+            if stored is not None:
+                return look.answer(stored)
+            return workflow if under is not None else sending.answer(said).key
+
+        ring = self.scheduler.ringing(workflow)
+        mark = FILED if under is None else ""
+        try:
+            return send(in_one_step(look, ring, sending, write, mark, answer))
+        except ResponseError as error:
+            ours = refused(str(error), holder.workflow, key)
+            raise error if ours is None else ours from None
 
     def delete(self, workflow: str) -> int:
         """Cancel `workflow` and discard its records, in one step; returns how many there were.
 
         From that step on none of its wakeups begins a pass.
         """
-        cancel = self.scheduler.cancelling(workflow)
+        cancel = self.scheduler.cancelling(workflow, note=False)
         _, removed = send(in_one_script(cancel, self.checkpointer.discarding(workflow)))
         return int(removed)

@@ -5,12 +5,23 @@ or as one script with another."""
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import replace
 from datetime import datetime, timedelta
 from uuid import uuid4
 
 from durably import queue_scripts as queue
 from durably.durations import check_duration, milliseconds
-from durably.keys import answers_key, bell_key, check_id, receipts_key, schedule_key
+from durably.keys import (
+    answers_key,
+    bell_key,
+    check_id,
+    receipts_key,
+    schedule_key,
+    set_dropped_key,
+    set_parked_key,
+    set_slept_key,
+    sweep_key,
+)
 from durably.values import Delivery, now_utc
 
 from durably_redis_sync._client import AnyRedis, Call, Script
@@ -46,6 +57,18 @@ class SetCalls:
         return bell_key(self.namespace)
 
     @property
+    def _slept(self) -> str:
+        return set_slept_key(self.namespace)
+
+    @property
+    def _parked(self) -> str:
+        return set_parked_key(self.namespace)
+
+    @property
+    def _dropped(self) -> str:
+        return set_dropped_key(self.namespace)
+
+    @property
     def _rings(self) -> bool:
         return self.doorbell and self.now is now_utc
 
@@ -65,7 +88,8 @@ class SetCalls:
                 self.alarms.own(left)
             return bool(left)
 
-        return self.suspend.call([self.schedule_key, self._answers, self._bell], args, answer)
+        keys = [self.schedule_key, self._answers, self._bell, self._slept]
+        return self.suspend.call(keys, args, answer)
 
     @property
     def _near(self) -> int:
@@ -86,7 +110,7 @@ class SetCalls:
         )
 
         def answer(receipt: object) -> Delivery:
-            return delivery if receipt is None else Delivery(delivery.workflow, str(receipt))
+            return delivery if receipt is None else replace(delivery, receipt=str(receipt))
 
         keys = [self.schedule_key, receipts_key(self.namespace), self._answers, self._bell]
         return self.keep.call(keys, request, answer)
@@ -99,11 +123,14 @@ class SetCalls:
         """Whether `delivery` still stands: not cancelled, not answered for. A call, to be sent with others."""
         return self.stands.call([self.schedule_key], [delivery.workflow], bool)
 
-    def cancelling(self, workflow: str) -> Call:
-        """`cancel` as a call, to be sent with others or in one script with them."""
-        return self.drop.call([self.schedule_key, self._answers], [check_id(workflow)], lambda _: None)
+    def cancelling(self, workflow: str, note: bool = True) -> Call:
+        """`cancel` as a call, to be sent with others or in one script with them. `note`: keep in mind that it was
+        cancelled; where its records go too, that is needed only where there are sweeps."""
+        keys = [self.schedule_key, self._answers, self._slept, self._parked, self._dropped]
+        keys.append(sweep_key(self.schedule_key))
+        return self.drop.call(keys, [check_id(workflow), "1" if note else ""], lambda _: None)
 
     def answering(self, delivery: Delivery) -> Call:
         """`done` as a call, to be sent with others."""
-        keys = [self.schedule_key, self._answers]
+        keys = [self.schedule_key, self._answers, self._slept]
         return self.finish.call(keys, [delivery.workflow, delivery.receipt], bool)

@@ -39,7 +39,7 @@ from durably_redis_sync._client import (
 )
 from durably_redis_sync._concurrency import Guard, sleep
 from durably_redis_sync.alarms import Alarms
-from durably_redis_sync.set_calls import SetCalls
+from durably_redis_sync.parking import SetParking
 
 POLL = timedelta(milliseconds=50)
 """How often a waiting reader looks that does not wait at the bell."""
@@ -54,7 +54,7 @@ _SLACK = 0.1
 
 
 @dataclass
-class RedisSetScheduler(SetCalls):
+class RedisSetScheduler(SetParking):
     """Wakeups in a sorted set.
 
     `redis` must be built with `decode_responses=True`. `namespace`: text without braces. `lease`: how long a delivery
@@ -182,6 +182,7 @@ class RedisSetScheduler(SetCalls):
             receipts_key(self.namespace),
             answer_key(self.namespace, reader),
             self._bell,
+            self._slept,
         ]
         args = [
             milliseconds(self.lease),
@@ -201,7 +202,7 @@ class RedisSetScheduler(SetCalls):
                 self.looked = (now, inf if left < 0 else now + left / 1e6)
             self.alarms.found(None if left < 0 else left)
         pairs = zip(taken[::2], taken[1::2], strict=True)
-        return [Delivery(str(workflow), str(receipt)) for workflow, receipt in pairs]
+        return [queue.taken_delivery(workflow, receipt) for workflow, receipt in pairs]
 
     def _wait_and_take(self, keys: list[str], args: list[Any], wait: float) -> Any:
         """Both in one round trip: the server begins with the second when the first is over."""

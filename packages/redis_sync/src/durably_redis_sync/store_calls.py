@@ -12,7 +12,7 @@ from durably import scripts
 from durably.codec import CheckpointCodec
 from durably.durability import Ack, Durability, check_durability, check_replicas, unsynced
 from durably.durations import check_duration, milliseconds
-from durably.keys import check_id, check_key, pass_key, workflow_key
+from durably.keys import check_id, check_key, check_once, pass_key, workflow_key
 from durably.queue_scripts import as_text, server_time
 from durably.records import (
     Encoding,
@@ -24,7 +24,7 @@ from durably.records import (
     in_order,
 )
 from durably.signals import DurabilityUnsupported
-from durably.values import BUDGET, LEASE, Entry, Pass
+from durably.values import BUDGET, LEASE, Entry, Pass, Recorded
 
 from durably_redis_sync._client import (
     AnyRedis,
@@ -50,6 +50,7 @@ class StoreCalls:
     codec: CheckpointCodec[Any]
     max_bytes: int | None
     abandon_after: timedelta | None
+    keep_failed: timedelta | None
     raw: bool
     durability: Durability
     replicas: int | None
@@ -58,6 +59,8 @@ class StoreCalls:
     guard: Guard
     take: Script
     still_here: Script
+    write: Script
+    look: Script
     hand_back: Script
     prove: Script
     offer: Script
@@ -106,13 +109,19 @@ class StoreCalls:
 
         return self._fields(workflow, answer)
 
-    def claiming(self, workflow: str, budget: timedelta = BUDGET, alive: timedelta = LEASE) -> Call:
+    def refusal(self, error: Exception, workflow: str) -> BaseException:
+        """What an error in the place of a call's answer stands for: one of ours, or the error itself."""
+        return scripts.refused(str(error), workflow, "") or error
+
+    def claiming(
+        self, workflow: str, budget: timedelta = BUDGET, alive: timedelta = LEASE, *, slept: bool = False
+    ) -> Call:
         """`claim` as a call, to be sent with others."""
         self._check_id(workflow)
         check_duration("a budget", budget)
         check_duration("alive", alive)
         keys, args = scripts.take(
-            self.namespace, workflow, milliseconds(budget), milliseconds(alive), self._ttl, uuid4().hex
+            self.namespace, workflow, milliseconds(budget), milliseconds(alive), self._ttl, uuid4().hex, slept
         )
 
         def answer(token: Any) -> Pass | None:
@@ -136,8 +145,37 @@ class StoreCalls:
 
     def releasing(self, holder: Pass, outcome: object = None) -> Call:
         """`release` as a call, to be sent with others."""
-        keys, args = scripts.hand_back(self.namespace, holder, self._ttl, outcome, self.abandon_after)
+        keys, args = scripts.hand_back(
+            self.namespace, holder, self._ttl, outcome, self.abandon_after, self.keep_failed
+        )
         return self.hand_back.call(keys, args, bool)
+
+    def recording(self, holder: Pass, key: str, value: object, durability: Durability | None = None) -> Call:
+        """`record` as a call; its answer is a `Recorded`. Refusals of ours come as the server's errors."""
+        check_key(key)
+        workflow = holder.workflow
+        encoding, back = carry(self.codec, workflow, key, value, self.max_bytes)
+
+        def answer(stored: Any) -> Recorded:
+            if stored is None:
+                return Recorded(back, True)
+            if encoding_of(workflow, key, stored) == encoding:
+                return Recorded(back, True)
+            return Recorded(self._decoded(workflow, key, stored), False)
+
+        ack = self.ack(workflow, key, durability)
+        keys, args = scripts.write(self.namespace, holder, key, encoding, self._ttl, ack is not None)
+        return self.write.call(keys, args, answer, raw=self.raw, ack=ack)
+
+    def looking(self, holder: Pass, key: str) -> Call:
+        """What is recorded of a step, as a call; its answer is the value, or `None`."""
+
+        def answer(stored: Any) -> object:
+            return None if stored is None else self._decoded(holder.workflow, key, stored)
+
+        ack = self.ack(holder.workflow, key)
+        keys, args = scripts.look(self.namespace, holder, key, ack is not None)
+        return self.look.call(keys, args, answer, raw=self.raw, ack=ack)
 
     def ack(self, workflow: str, key: str, durability: Durability | None = None) -> Ack | None:
         """What a write asks for, `None` for nothing. `durability`: unset, the store's.
@@ -205,9 +243,10 @@ class StoreCalls:
         keys, args = scripts.offer(self.namespace, workflow, key, encoding, self._ttl, ack is not None)
         return self.offer.call(keys, args, answer, raw=self.raw, ack=ack)
 
-    def appending(self, workflow: str, value: object) -> Call:
+    def appending(self, workflow: str, value: object, once: str | None = None) -> Call:
         """`append` as a call; its answer is the `Entry`."""
         self._check_id(workflow)
+        check_once(once)
         encoding, back = carry(self.codec, workflow, "inbox", value, self.max_bytes)
 
         def answer(key: Any) -> Entry[object]:
@@ -215,7 +254,9 @@ class StoreCalls:
 
         ack = self.ack(workflow, "inbox")
         nonce = uuid4().hex
-        keys, args = scripts.file_away(self.namespace, workflow, encoding, self._ttl, nonce, ack is not None)
+        keys, args = scripts.file_away(
+            self.namespace, workflow, encoding, self._ttl, nonce, once, ack is not None
+        )
         return self.file_away.call(keys, args, answer, ack=ack)
 
     def discarding(self, workflow: str) -> Call:

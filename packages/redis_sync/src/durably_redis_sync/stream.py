@@ -8,10 +8,9 @@ removes it. See `docs/schedulers.md` for how to choose between this and the set.
 from __future__ import annotations
 
 import time
-from collections.abc import Sequence
 from dataclasses import dataclass, field
 from datetime import datetime, timedelta
-from typing import Any, Protocol
+from typing import Protocol
 
 from durably import queue_scripts as queue
 from durably.durations import check_duration, check_idle, milliseconds
@@ -24,7 +23,6 @@ from durably_redis_sync._client import (
     Call,
     ResponseError,
     Script,
-    attempt_alone,
     check_client,
     patiently,
     register,
@@ -33,7 +31,8 @@ from durably_redis_sync._client import (
 )
 from durably_redis_sync._concurrency import Guard
 from durably_redis_sync.alarms import Alarms
-from durably_redis_sync.stream_calls import StreamCalls
+from durably_redis_sync.parking import StreamParking
+from durably_redis_sync.stream_reads import blocking_read
 from durably_redis_sync.streams import Sink, from_sink
 from durably_redis_sync.trimming import trim
 
@@ -50,7 +49,7 @@ _RECLAIMS = 5
 
 
 @dataclass
-class RedisStreamScheduler(StreamCalls):
+class RedisStreamScheduler(StreamParking):
     """Wakeups in a stream.
 
     `redis` must be built with `decode_responses=True`. `namespace`: text without braces. `group`: the consumer group
@@ -174,8 +173,8 @@ class RedisStreamScheduler(StreamCalls):
                     raise
                 self.prepare()
                 continue
-            pairs = zip(found[::2], found[1::2], strict=True)
-            taken += [Delivery(str(workflow), str(receipt)) for receipt, workflow in pairs]
+            rows = zip(found[::3], found[1::3], found[2::3], strict=True)
+            taken += [Delivery(str(workflow), str(receipt), bool(slept)) for receipt, workflow, slept in rows]
         return taken
 
     def next_several(self, within: timedelta, most: int, sifted: bool = True) -> list[Delivery]:
@@ -199,7 +198,7 @@ class RedisStreamScheduler(StreamCalls):
 
     def _read(self, block: int, most: int, sifts: bool) -> list[Delivery]:
         try:
-            reply, marks = _blocking_read([self], block, min(most, queue.SEVERAL), sifts)
+            reply, marks = blocking_read([self], block, min(most, queue.SEVERAL), sifts)
         except ResponseError as error:
             if "NOGROUP" not in str(error) and "UNBLOCKED" not in str(error):
                 raise
@@ -227,7 +226,7 @@ class RedisStreamScheduler(StreamCalls):
         if not workflow:
             self.done(Delivery("?", receipt))
             return None
-        return Delivery(workflow, receipt)
+        return Delivery(workflow, receipt, "slept" in fields)
 
     def reclaim(self, idle: timedelta) -> Delivery | None:
         """Take over one delivery that showed no sign of life for `idle`, or `None`.
@@ -277,60 +276,6 @@ class RedisStreamScheduler(StreamCalls):
         """Remove entries that every group has answered for, and those of cancelled wakeups, in bounded calls; how many.
         Safe at any time, anywhere."""
         return trim(self)
-
-
-def read_streams(
-    streams: Sequence[RedisStreamScheduler], within: timedelta, most: int
-) -> list[list[Delivery]]:
-    """The next wakeups of streams on one server that are read under one name, `most` of each at most, in one blocking
-    read of `within` at most: as soon as there is one."""
-    block = max(1, milliseconds(within))
-    patience = socket_timeout(streams[0].redis)
-    if patience is not None:
-        block = max(1, min(block, int(patience * 500)))
-    try:
-        reply, marks = _blocking_read(streams, block, most, True)
-    except ResponseError as error:
-        if "NOGROUP" not in str(error) and "UNBLOCKED" not in str(error):
-            raise
-        for one in streams:
-            one.prepare()
-        return [[] for _ in streams]
-    entries = queue.read_streams(reply)
-    return [one._kept(entries.get(one.ready_key, []), marks[n]) for n, one in enumerate(streams)]
-
-
-def _blocking_read(
-    streams: Sequence[RedisStreamScheduler], block: int, most: int, sifts: bool
-) -> tuple[Any, list[int]]:
-    """The reply of one read, and how many marks of cancellations each stream has when the read is over."""
-    one = streams[0]
-    keys = [stream.ready_key for stream in streams]
-    words: tuple[str | int, ...] = (
-        "XREADGROUP",
-        "GROUP",
-        one.group,
-        one.consumer,
-        "COUNT",
-        most,
-        "BLOCK",
-        block,
-        "STREAMS",
-        *keys,
-    )
-    calls = [Call(one.redis, (*words, *(">" for _ in keys)), list, at=keys[0])]
-    if sifts:
-        calls += [Call(one.redis, ("HLEN", stream.marks_key), int) for stream in streams]
-
-    def read() -> list[Any]:
-        replies = attempt_alone(calls)
-        for reply in replies:
-            if isinstance(reply, Exception):
-                raise reply
-        return replies
-
-    reply, *marks = patiently(one.redis, read)
-    return reply, marks if sifts else [int(stream.marked) for stream in streams]
 
 
 class Trims(Protocol):

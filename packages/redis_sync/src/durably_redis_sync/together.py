@@ -20,8 +20,12 @@ from durably_redis_sync.interfaces import Checkpointer, Durable
 class SaysCalls(Protocol):
     """A store that can say what it does as calls, and send calls together, whoever said them."""
 
-    def claiming(self, workflow: str, budget: timedelta, alive: timedelta) -> Any:
+    def claiming(self, workflow: str, budget: timedelta, alive: timedelta, *, slept: bool = False) -> Any:
         """`claim` as a call; its answer is a `Pass` or `None`."""
+        ...
+
+    def refusal(self, error: Exception, workflow: str) -> BaseException:
+        """What an error in the place of an answer stands for."""
         ...
 
     def reading(self, workflow: str) -> Any:
@@ -119,7 +123,7 @@ def open_pass(durable: Durable[Any], delivery: Delivery, budget: timedelta, leas
     queue: Any = durable.scheduler
     workflow = delivery.workflow
     if not asks_holding(durable):
-        holder = store.claim(workflow, budget, lease)
+        holder = store.claim(workflow, budget, lease, **({"slept": True} if delivery.slept else {}))
         if holder is None:
             return Opening(None, {}, True, None)
         try:
@@ -128,14 +132,14 @@ def open_pass(durable: Durable[Any], delivery: Delivery, budget: timedelta, leas
             return Opening(holder, {}, True, None, error)
     asked = time.monotonic()
     calls = [
-        store.claiming(workflow, budget, lease),
+        store.claiming(workflow, budget, lease, slept=delivery.slept),
         store.reading(workflow),
         queue.holding(delivery),
         queue.telling(delivery),
     ]
     answers: list[Any] = store.together(calls)
     if isinstance(answers[0], Exception):
-        raise answers[0]
+        raise store.refusal(answers[0], workflow)
     failures = [one for one in answers if isinstance(one, Exception)]
     if failures:
         return Opening(answers[0], {}, True, None, failures[0])

@@ -17,6 +17,7 @@ from durably_redis_sync.interfaces import Durable, Scheduler
 from durably_redis_sync.passes import CONTENDED, LIMIT, check_limit, passes
 from durably_redis_sync.resume import Body, each
 from durably_redis_sync.streams import AnySet, Sink, Stopping, from_sink, ticks
+from durably_redis_sync.sweeper import SWEEP_EVERY, can_sweep, sweep_now_and_then
 from durably_redis_sync.together import asks_holding
 
 TICK = timedelta(milliseconds=50)
@@ -106,6 +107,7 @@ def work(
     now: Callable[[], datetime] = now_utc,
     stop: Event | None = None,
     grace: timedelta = GRACE,
+    sweep_every: timedelta | None = SWEEP_EVERY,
 ) -> None:
     """Run a worker until it is told to stop, or fails.
 
@@ -115,13 +117,16 @@ def work(
     passes at once. `stop`: an event that drains the worker when set: it pulls no more, its passes have `grace` to
     end, what is left then is given back for others to take at once. `now`: the clock; the store's server's, unless a
     test gives another. Without `stop`, and in the main thread, the first SIGTERM or SIGINT drains it, and a second one
-    does what it would have done without us.
+    does what it would have done without us. `sweep_every`: how often the workers of a namespace `sweep`, one of them at a
+    time (`None`: never; stores and queues that are not on Redis have nothing to sweep).
 
     Raises `ValueError` for what is out of range, and what the store or the queue raises when the loop itself fails; a
     workflow's failure is logged, and its wakeup taken again after the lease.
     """
     check_duration("tick", tick)
     check_duration("within", within)
+    if sweep_every is not None:
+        check_duration("sweep_every", sweep_every)
     told = Event() if stop is None else stop
     ended = Event()
     over = AnySet((told, ended))
@@ -158,6 +163,8 @@ def work(
             with Nursery(ended) as nursery:
                 nursery.start(wake)
                 nursery.start(pull)
+                if sweep_every is not None and can_sweep(durable):
+                    nursery.start(sweep_now_and_then, durable, sweep_every, ended)
     except BaseExceptionGroup as group:
         raise _first(group) from None
     finally:

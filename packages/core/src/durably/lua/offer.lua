@@ -6,6 +6,7 @@
 -- errors  none of its own
 -- @include now
 -- @include keep
+-- @include missing
 local records, pass, step, encoding, ttl = KEYS[1], KEYS[2], ARGV[1], ARGV[2], tonumber(ARGV[3])
 local stored = redis.call('HGET', records, step)
 if stored then
@@ -14,6 +15,8 @@ if stored then
 end
 local position = redis.call('HLEN', records)
 redis.call('HSET', records, step, position .. ':' .. string.format('%.0f', now_ms()) .. ':' .. encoding)
-keep(records, ttl, position == 0)
-keep(pass, ttl)
+keep_missing(pass, position)
+-- What no pass has worked on yet waits for one, and does not expire.
+keep(records, ttl, position == 0 and redis.call('HEXISTS', pass, 'state') == 1)
+keep(pass, 2 * ttl)
 return false

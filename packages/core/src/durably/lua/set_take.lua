@@ -1,7 +1,8 @@
 -- Takes the workflows that have been visible longest, and hides each for a lease. Its score becomes the receipt.
 -- A call that is sent twice is told the same: the reader's last answer is kept for a while.
--- Rings the bell where it leaves some that are visible.
--- KEYS[1] schedule  KEYS[2] receipts counter  KEYS[3] the reader's last answer  KEYS[4] bell
+-- Rings the bell where it leaves some that are visible. A receipt of a wakeup out of a sleep is told with an 's' before
+-- it.
+-- KEYS[1] schedule  KEYS[2] receipts counter  KEYS[3] the reader's last answer  KEYS[4] bell  KEYS[5] those that slept
 -- ARGV[1] lease, ms  ARGV[2] now, ms; '' for the server's clock  ARGV[3] nonce  ARGV[4] the answer's life, ms
 -- ARGV[5] how many at most
 -- returns {workflow, receipt, ..., left}: `left` is how long it is until the next one will be visible, µs, -1 for never;
@@ -26,9 +27,10 @@ local now = given or now_ms()
 local due = redis.call('ZRANGEBYSCORE', schedule, '-inf', string.format('%.0f', now), 'LIMIT', 0, most + 1)
 local more = table.remove(due, most + 1)
 local taken, scores = {}, {}
+local slept = #due > 0 and redis.call('HMGET', KEYS[5], unpack(due))
 for n, workflow in ipairs(due) do
   local receipt = new_receipt(KEYS[2], now + tonumber(ARGV[1]))
-  taken[2 * n - 1], taken[2 * n] = workflow, receipt
+  taken[2 * n - 1], taken[2 * n] = workflow, (slept[n] and 's' or '') .. receipt
   scores[2 * n - 1], scores[2 * n] = receipt, workflow
 end
 if #due > 0 then

@@ -12,7 +12,7 @@ if now == '' then
 end
 local due = redis.call('ZRANGEBYSCORE', KEYS[1], '-inf', now, 'LIMIT', 0, ARGV[2])
 for _, workflow in ipairs(due) do
-  redis.call('XADD', KEYS[2], '*', 'workflow', workflow) -- first: if it fails, the sleeper is still one
+  redis.call('XADD', KEYS[2], '*', 'workflow', workflow, 'slept', '1') -- first: if it fails, the sleeper is still one
   redis.call('ZREM', KEYS[1], workflow)
 end
 local first = redis.call('ZRANGE', KEYS[1], 0, 0, 'WITHSCORES')

@@ -2,7 +2,7 @@
 -- another kind answered for; a bounded number of them.
 -- KEYS[1] ready stream  KEYS[2] marks
 -- ARGV[1] group  ARGV[2] consumer  ARGV[3] how many at most  ARGV[4] how many to read at most
--- returns {1 when there may be more than was read, else 0; entry, workflow, ...}
+-- returns {1 when there may be more than was read, else 0; entry, workflow, '1' if it comes out of a sleep, else '', ...}
 -- errors  NOGROUP when the group is not there
 -- @include ids
 -- @include marks
@@ -28,6 +28,7 @@ while most > 0 do
       most = most - 1
       taken[#taken + 1] = id
       taken[#taken + 1] = workflow
+      taken[#taken + 1] = has(entry[2], 'slept') and '1' or ''
     end
   end
 end

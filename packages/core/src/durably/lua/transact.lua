@@ -23,7 +23,7 @@ end
 -- @include keep
 local records, pass, step, token, ttl = KEYS[1], KEYS[2], ARGV[1], tonumber(ARGV[2]), tonumber(ARGV[3])
 local mark = 'torn:' .. step
-local held = redis.call('HMGET', pass, 'token', 'until', 'for', mark)
+local held = redis.call('HMGET', pass, 'token', 'until', 'for', mark, 'seen')
 if not held[1] or token < tonumber(held[1]) then return redis.error_reply('FENCED the claim is not held any more') end
 local stored = redis.call('HGET', records, step)
 if stored then
@@ -93,7 +93,7 @@ if failure then
   failure = string.gsub(failure, '[\r\n]+', ' ')
   if wrote then
     redis.call('HSET', pass, mark, failure)
-    redis.call('PEXPIRE', pass, string.format('%.0f', math.max(0, tonumber(held[2] or '0') - now) + ttl))
+    keep(pass, math.max(0, tonumber(held[2] or '0') - now) + 2 * ttl)
     return redis.error_reply('TORN ' .. failure)
   end
   if marked then redis.call('HDEL', pass, mark) end
@@ -106,5 +106,6 @@ local position = redis.call('HLEN', records)
 redis.call('HSET', records, step, position .. ':' .. string.format('%.0f', now) .. ':' .. result)
 keep(records, ttl, position == 0)
 if marked then redis.call('HDEL', pass, mark) end
-sign_of_life(pass, now, tonumber(held[2] or '0'), tonumber(held[3] or '0'), ttl)
+local seen = tonumber(held[5] or position) + 1
+sign_of_life(pass, records, now, tonumber(held[2] or '0'), tonumber(held[3] or '0'), ttl, seen)
 return {0, result}

@@ -11,7 +11,7 @@
 -- @include keep
 local records, pass = KEYS[1], KEYS[2]
 local step, encoding, token, ttl = ARGV[1], ARGV[2], tonumber(ARGV[3]), tonumber(ARGV[4])
-local held = redis.call('HMGET', pass, 'token', 'until', 'for')
+local held = redis.call('HMGET', pass, 'token', 'until', 'for', 'seen')
 if not held[1] or token < tonumber(held[1]) then return redis.error_reply('FENCED the claim is not held any more') end
 local stored = redis.call('HGET', records, step)
 if stored then
@@ -22,5 +22,6 @@ local now = now_ms()
 local position = redis.call('HLEN', records)
 redis.call('HSET', records, step, position .. ':' .. string.format('%.0f', now) .. ':' .. encoding)
 keep(records, ttl, position == 0)
-sign_of_life(pass, now, tonumber(held[2] or '0'), tonumber(held[3] or '0'), ttl)
+local seen = tonumber(held[4] or position) + 1
+sign_of_life(pass, records, now, tonumber(held[2] or '0'), tonumber(held[3] or '0'), ttl, seen)
 return false
