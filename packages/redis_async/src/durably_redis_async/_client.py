@@ -33,6 +33,7 @@ from durably_redis_async._cluster import (
     relearn,
 )
 from durably_redis_async._concurrency import Gathering
+from durably_redis_async._transport import Transport, exchange, is_lean, use_transport
 
 __all__ = [
     "AnyRedis",
@@ -42,6 +43,7 @@ __all__ = [
     "RedisTimeoutError",
     "ResponseError",
     "Script",
+    "Transport",
     "attempt_alone",
     "check_client",
     "check_slot",
@@ -54,6 +56,7 @@ __all__ = [
     "send",
     "send_together",
     "socket_timeout",
+    "use_transport",
 ]
 
 T = TypeVar("T")
@@ -234,20 +237,24 @@ async def _flush(groups: list[list[Call]]) -> list[list[Any]]:
 
     async def attempt() -> list[list[Any]]:
         calls = [call for group in groups for call in group]
-        if len(calls) == 1 and not is_cluster(client):
+        if len(calls) == 1 and not is_cluster(client) and not is_lean(client):
             return [[await _caught(calls[0], calls[0].command)]]
         try:
-            replies = iter(await _pipelined(calls))
+            replies = await _pipelined(calls)
         except UnicodeDecodeError:
             return [await _one_by_one(group) for group in groups]
-        found = [[next(replies) for _ in group] for group in groups]
-        again: tuple[type[Exception], ...] = (NoScriptError,)
-        if is_cluster(client):
-            again += UNSETTLED
-        for n, group in enumerate(groups):
-            if any(isinstance(reply, again) for reply in found[n]):
-                # all of it again, in order: what comes after a script may build on it
-                found[n] = await _one_by_one(group)
+        found, start = [], 0
+        for group in groups:
+            found.append(replies[start : start + len(group)])
+            start += len(group)
+        if any([isinstance(reply, Exception) for reply in replies]):
+            again: tuple[type[Exception], ...] = (NoScriptError,)
+            if is_cluster(client):
+                again += UNSETTLED
+            for n, group in enumerate(groups):
+                if any(isinstance(reply, again) for reply in found[n]):
+                    # all of it again, in order: what comes after a script may build on it
+                    found[n] = await _one_by_one(group)
         return found
 
     return await patiently(client, attempt)
@@ -327,12 +334,15 @@ async def _caught(call: Call, command: tuple[str | int | float | bytes, ...]) ->
 async def _pipelined(calls: Sequence[Call], *, raises: bool = False) -> list[Any]:
     """The replies of calls on one connection; one whose write was not acknowledged as asked has that for its reply."""
     client = calls[0].client
-    asked = list(dict.fromkeys(call.ack for call in calls if call.ack is not None))
+    asked = list(dict.fromkeys([call.ack for call in calls if call.ack is not None]))
+    if is_lean(client):
+        lean: list[tuple[tuple[Any, ...], bool]] = [(call.command, call.raw) for call in calls]
+        replies = await exchange(client, lean + [(ack.command, False) for ack in asked])
+        return replies if not asked and not raises else _with_acks(calls, asked, replies, raises)
     commands: list[tuple[tuple[Any, ...], dict[str, Any]]] = [
         (call.command, {NEVER_DECODE: True} if call.raw else {}) for call in calls
     ]
     commands += [(ack.command, {}) for ack in asked]
-    replies: list[Any]
     if is_cluster(client):
         try:
             replies = await on_one_node(client, calls[0].key, commands)
@@ -347,6 +357,10 @@ async def _pipelined(calls: Sequence[Call], *, raises: bool = False) -> list[Any
             for words, options in commands:
                 sending.execute_command(*words, **options)
             replies = await pipe.execute(raise_on_error=False)
+    return _with_acks(calls, asked, replies, raises)
+
+
+def _with_acks(calls: Sequence[Call], asked: list[Ack], replies: list[Any], raises: bool) -> list[Any]:
     said = dict(zip(asked, replies[len(calls) :], strict=True))
     return [_acknowledged(call, reply, said, raises) for call, reply in zip(calls, replies, strict=False)]
 

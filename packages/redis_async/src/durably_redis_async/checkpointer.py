@@ -30,11 +30,13 @@ from durably_redis_async._client import (
     AnyRedis,
     ResponseError,
     Script,
+    Transport,
     check_client,
     check_slot,
     patiently,
     register,
     send,
+    use_transport,
 )
 from durably_redis_async._concurrency import Guard
 from durably_redis_async.store_calls import StoreCalls
@@ -55,6 +57,10 @@ class RedisCheckpointer(StoreCalls):
     synced; with `replicas`, that many replicas' files as well). One that is not acknowledged within
     `acknowledged_within` (shorter than the client's `socket_timeout`) raises `NotDurable`, and stands; a server that
     cannot acknowledge is refused with `DurabilityUnsupported` before the first write. See `docs/durability.md`.
+
+    `transport`: how calls that are sent together go over this client, whoever makes them: `"lean"` (unset, this one)
+    writes them straight to a connection of the client's pool, `"plain"` uses the client's own pipelines, which is slower,
+    and is what tools see that watch those. A client of a class of your own, or of a cluster, is always used plainly.
 
     Raises `ValueError` or `TypeError` for what does not fit.
     """
@@ -79,12 +85,15 @@ class RedisCheckpointer(StoreCalls):
     durability: Durability = field(default="memory", kw_only=True)
     replicas: int | None = field(default=None, kw_only=True)
     acknowledged_within: timedelta = field(default=ACKNOWLEDGED_WITHIN, kw_only=True)
+    transport: Transport | None = field(default=None, kw_only=True)
     tried: set[Durability] = field(default_factory=set, init=False, repr=False, compare=False)
     raw: bool = field(default=False, init=False, repr=False, compare=False)
 
     def __post_init__(self) -> None:
         self.raw = is_bytes(self.codec)
         check_client(self.redis, text=not self.raw)
+        if self.transport is not None:
+            use_transport(self.redis, self.transport)
         check_max_bytes(self.max_bytes)
         if self.abandon_after is not None:
             check_duration("abandon_after", self.abandon_after)
