@@ -166,6 +166,7 @@ def calls(client: BlockingRedis, seconds: float) -> int:
 def throughput(options: argparse.Namespace) -> dict[str, float]:
     """How long it takes to run all workflows that are ready."""
     server = BlockingRedis.from_url(options.url, decode_responses=True)
+    modules(options.implementation)  # imports are no part of it
     names = [f"w{n}" for n in range(options.count)]
     queue_all(options, names)
     left = options.count

@@ -9,7 +9,7 @@ import inspect
 import signal
 import threading
 from collections import deque
-from collections.abc import Awaitable, Callable, Mapping
+from collections.abc import Awaitable, Callable, Generator, Mapping
 from types import TracebackType
 from typing import Any, ClassVar, Generic, ParamSpec, TypeVar
 
@@ -26,6 +26,7 @@ __all__ = [
     "Waiting",
     "Work",
     "called",
+    "kept",
     "process_ends",
     "shielded",
     "sleep",
@@ -104,6 +105,62 @@ async def shielded(call: Callable[P, Awaitable[T]], *args: P.args, **kwargs: P.k
     return result
 
 
+class _Answer(asyncio.Future[T]):
+    """What one caller waits for. While it is kept, a cancellation of the caller is heard when the answer is there."""
+
+    kept = False
+
+    def cancel(self, msg: Any = None) -> bool:
+        return False if self.kept else super().cancel(msg)
+
+
+class _Kept(Generic[T]):
+    """Runs a call in the caller's own task, and lets its cancellation wait."""
+
+    def __init__(self, running: Any) -> None:
+        self._running = running
+
+    def __await__(self) -> Generator[Any, None, T]:
+        cancelled: asyncio.CancelledError | None = None
+        while True:
+            try:
+                waits_for = self._running.send(None)
+            except StopIteration as ended:
+                if cancelled is not None:
+                    raise cancelled from None
+                given: T = ended.value
+                return given
+            if type(waits_for) is _Answer:
+                waits_for.kept = True
+                try:
+                    yield waits_for
+                except asyncio.CancelledError as error:
+                    cancelled = error
+                except BaseException:
+                    pass  # the answer's own: the call hears it when it goes on
+                continue
+            while waits_for is not None and not waits_for.done():
+                waits_for._asyncio_future_blocking = False
+                told = waits_for.get_loop().create_future()
+                waits_for.add_done_callback(lambda _, told=told: told.done() or told.set_result(None))
+                try:
+                    yield from told
+                except asyncio.CancelledError as error:
+                    cancelled = error
+            if waits_for is None:
+                try:
+                    yield
+                except asyncio.CancelledError as error:
+                    cancelled = error
+
+
+async def kept(call: Callable[P, Awaitable[T]], *args: P.args, **kwargs: P.kwargs) -> T:
+    """`shielded`, without a task of its own: for calls that wait for little but gathered answers, and use no timeouts,
+    which would not be heard."""
+    made: T = await _Kept(call(*args, **kwargs))
+    return made
+
+
 class Slots:
     """At most `limit` at once."""
 
@@ -160,7 +217,7 @@ class Work:
         return self._running.get_name() if self._running is not None else "nothing"
 
     async def run(self, call: Callable[P, Awaitable[object]], *args: P.args, **kwargs: P.kwargs) -> None:
-        """Run the call to its end, or until `cancel`. A failure comes in a group."""
+        """Run the call to its end, or until `cancel`, apart from what the caller runs in. A failure comes in a group."""
         if self._stopped:
             return
 
@@ -169,6 +226,27 @@ class Work:
 
         async with asyncio.TaskGroup() as group:
             self._running = group.create_task(inner())
+
+    async def run_here(self, call: Callable[P, Awaitable[object]], *args: P.args, **kwargs: P.kwargs) -> None:
+        """The same in what the caller runs in, which nobody else works in. A failure comes as it is."""
+        if self._stopped:
+            return
+        task = asyncio.current_task()
+        assert task is not None
+        before = task.cancelling()
+        self._running = task
+        cancelled: asyncio.CancelledError | None = None
+        try:
+            await call(*args, **kwargs)
+        except asyncio.CancelledError as error:
+            cancelled = error
+        finally:
+            self._running = None
+            ours = int(self._stopped and task.cancelling() > before)
+            if ours:
+                task.uncancel()
+        if cancelled is not None and task.cancelling() > before:
+            raise cancelled
 
     def cancel(self) -> None:
         """Ask it to stop."""
@@ -186,7 +264,7 @@ class Nursery:
     def __init__(self, *on_failure: Event) -> None:
         self._on_failure = on_failure
         self._group = asyncio.TaskGroup()
-        self._running: set[asyncio.Task[None]] = set()
+        self._running: set[asyncio.Task[object]] = set()
 
     async def __aenter__(self) -> Nursery:
         await self._group.__aenter__()
@@ -200,20 +278,16 @@ class Nursery:
 
     def start(self, call: Callable[P, Awaitable[object]], *args: P.args, **kwargs: P.kwargs) -> None:
         """Start a call."""
-
-        async def run() -> None:
-            try:
-                await call(*args, **kwargs)
-            except CANCELLED:
-                raise
-            except BaseException:
-                for event in self._on_failure:
-                    event.set()
-                raise
-
-        running = self._group.create_task(run())
+        made: Any = call(*args, **kwargs)
+        running = self._group.create_task(made)
         self._running.add(running)
-        running.add_done_callback(self._running.discard)
+        running.add_done_callback(self._ended)
+
+    def _ended(self, running: asyncio.Task[object]) -> None:
+        self._running.discard(running)
+        if not running.cancelled() and running.exception() is not None:
+            for event in self._on_failure:
+                event.set()
 
     async def settle(self, timeout: float | None) -> bool:
         """Wait until every call has ended, for `timeout` seconds at most; whether they have."""
@@ -237,21 +311,26 @@ class Gathering(Generic[In, T]):
 
     def __init__(self, flush: Callable[[list[In]], Awaitable[list[T]]]) -> None:
         self._flush = flush
-        self._waiting: list[tuple[In, asyncio.Future[T]]] = []
-        self._running: set[asyncio.Task[None]] = set()
+        self._waiting: list[tuple[In, _Answer[T]]] = []
+        self._running: set[asyncio.Task[None] | None] = set()
 
     async def say(self, what: In) -> T:
         """The answer to `what`. Raises what `flush` raises."""
-        answer: asyncio.Future[T] = asyncio.get_running_loop().create_future()
+        answer: _Answer[T] = _Answer()
         self._waiting.append((what, answer))
-        # a lane that has ended is still among them until the loop comes by: it hears nobody any more
-        if sum(not one.done() for one in self._running) < LANES:
-            running = asyncio.ensure_future(self._run())
+        if len(self._running) < LANES:
+            running = asyncio.get_running_loop().create_task(self._run())
             self._running.add(running)
             running.add_done_callback(self._running.discard)
         return await answer
 
     async def _run(self) -> None:
+        try:
+            await self._send()
+        finally:  # at once: a lane that has ended hears nobody any more
+            self._running.discard(asyncio.current_task())
+
+    async def _send(self) -> None:
         while self._waiting:
             batch, self._waiting = self._waiting[:MOST], self._waiting[MOST:]
             try:

@@ -33,6 +33,7 @@ from durably_redis_async._client import (
     Transport,
     check_client,
     check_slot,
+    is_cluster,
     patiently,
     register,
     send,
@@ -110,6 +111,11 @@ class RedisCheckpointer(StoreCalls):
         self.forget = register(self.redis, scripts.FORGET)
         self.hand_back = register(self.redis, scripts.HAND_BACK)
         self.prove = register(self.redis, scripts.PROVE)
+
+    @property
+    def gathers(self) -> bool:
+        """Whether what it does waits for nothing but calls that gather: a class of somebody's own may wait for more."""
+        return type(self) is RedisCheckpointer and not is_cluster(self.redis)
 
     def transaction(self, source: str) -> Script:
         """The script that runs the effect `source`, built once per source."""

@@ -15,7 +15,7 @@ from durably.signals import Fenced, InputNeeded, MessageNeeded, ScheduledWakeup,
 from durably.typed import parser
 from durably.values import INBOX, Entry, Pass, Recorded, now_utc
 
-from durably_redis_async._concurrency import Guard, Returning, called, shielded
+from durably_redis_async._concurrency import Guard, Returning, called, kept, shielded
 from durably_redis_async.extending import Extend
 from durably_redis_async.interfaces import Checkpointer
 from durably_redis_async.proving import Proven, option, prepared
@@ -102,7 +102,7 @@ class Run:
             return await self.checkpointer.transact(self.holder, key, effect, **option(durability))
 
         self._begin(checked=True)
-        made: T = self._parsed(key, typed, await shielded(self._write, key, write))
+        made: T = self._parsed(key, typed, await self._kept(self._write, key, write))
         return made
 
     async def sleep(self, key: str, duration: timedelta) -> None:
@@ -275,7 +275,11 @@ class Run:
             result: Recorded = await self.checkpointer.record(self.holder, key, value, **asked)
             return result.value
 
-        return await shielded(self._write, key, write, then)
+        return await self._kept(self._write, key, write, then)
+
+    @property
+    def _kept(self) -> Any:
+        return kept if getattr(self.checkpointer, "gathers", False) else shielded
 
     async def _write(self, key: str, write: Returning[[], object], then: Then | None = None) -> object:
         """A write that has begun: the pass waits for it, and for what follows from it, before it gives its verdict."""

@@ -12,7 +12,7 @@ from durably.durations import check_duration, milliseconds
 from durably.keys import answers_key, bell_key, check_id, receipts_key, schedule_key
 from durably.values import Delivery, now_utc
 
-from durably_redis_async._client import AnyRedis, Call, Script
+from durably_redis_async._client import AnyRedis, Call, Script, is_cluster
 from durably_redis_async.alarms import Alarms
 
 
@@ -30,6 +30,11 @@ class SetCalls:
     stands: Script
     drop: Script
     finish: Script
+
+    @property
+    def gathers(self) -> bool:
+        """Whether its calls wait for nothing but their turn and their answers: not where a node is looked for first."""
+        return not is_cluster(self.redis)
 
     @property
     def schedule_key(self) -> str:

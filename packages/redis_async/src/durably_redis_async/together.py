@@ -109,6 +109,12 @@ def asks_holding(durable: Durable[Any]) -> bool:
     return _says(durable.checkpointer, SaysCalls) and _says(durable.scheduler, SaysAnswers)
 
 
+def gathers(durable: Durable[Any]) -> bool:
+    """Whether opening and closing a pass waits for nothing but calls that gather."""
+    both = (durable.checkpointer, durable.scheduler)
+    return asks_holding(durable) and all(getattr(one, "gathers", False) for one in both)
+
+
 async def open_pass(
     durable: Durable[Any], delivery: Delivery, budget: timedelta, lease: timedelta
 ) -> Opening:

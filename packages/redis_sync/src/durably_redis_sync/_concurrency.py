@@ -27,6 +27,7 @@ __all__ = [
     "Waiting",
     "Work",
     "called",
+    "kept",
     "process_ends",
     "shielded",
     "sleep",
@@ -117,6 +118,10 @@ def shielded(call: Callable[P, T], *args: P.args, **kwargs: P.kwargs) -> T:
         return call(*args, **kwargs)
 
 
+kept = shielded
+"""In the other flavour, a cheaper way for some calls."""
+
+
 class Slots:
     """At most `limit` at once."""
 
@@ -161,6 +166,8 @@ class Work:
             return
         self._thread = threading.current_thread()
         call(*args, **kwargs)
+
+    run_here = run
 
     def cancel(self) -> None:
         """Ask it to stop."""

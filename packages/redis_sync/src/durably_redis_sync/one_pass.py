@@ -13,13 +13,13 @@ from durably.outcomes import Outcome
 from durably.signals import Fenced
 from durably.values import Delivery, Pass, Sleeping, now_utc
 
-from durably_redis_sync._concurrency import shielded
+from durably_redis_sync._concurrency import kept, shielded
 from durably_redis_sync.extending import extending
 from durably_redis_sync.interfaces import Durable
 from durably_redis_sync.keeper import Held, Keeper
 from durably_redis_sync.resume import LEAVING, Body, finish, settle
 from durably_redis_sync.run import Run
-from durably_redis_sync.together import Opening, close_pass, open_pass
+from durably_redis_sync.together import Opening, close_pass, gathers, open_pass
 
 _AT_ONCE = datetime(1970, 1, 1, tzinfo=timezone.utc)
 """A deadline that has come, whatever the clocks say."""
@@ -39,7 +39,9 @@ class OnePass:
         budget: timedelta,
         contended: timedelta,
         now: Callable[[], datetime],
+        here: bool = True,
     ) -> None:
+        """`here`: what this runs in is the pass's own."""
         self.durable = durable
         self.body = body
         self.keeper = keeper
@@ -47,6 +49,8 @@ class OnePass:
         self.budget = budget
         self.contended = contended
         self.now = now
+        self.here = here
+        self.keep: Any = kept if gathers(durable) else shielded
 
     def run(self, delivery: Delivery) -> None:
         """Claim, run, give back, answer; whatever goes wrong with this workflow is logged and goes no further."""
@@ -69,11 +73,11 @@ class OnePass:
             opened.append(open_pass(self.durable, delivery, self.budget, self.lease))
 
         try:
-            shielded(claim)
+            self.keep(claim)
         except LEAVING:
             for opening in opened:
                 if opening.holder is not None:
-                    shielded(self._release, opening.holder)
+                    self.keep(self._release, opening.holder)
             raise
         opening = opened[0]
         if opening.holder is None:
@@ -111,11 +115,12 @@ class OnePass:
         run.extend = self._extending(held)
         over = False
         try:
-            held.work.run(_finish, run, self.body, outcomes, failures)
+            running = held.work.run_here if self.here else held.work.run
+            running(_finish, run, self.body, outcomes, failures)
             over = bool(outcomes) and held.why is None
         finally:
             if not over:
-                shielded(self._give_back, held, failures[0] if failures else None)
+                self.keep(self._give_back, held, failures[0] if failures else None)
         if over:
             self._answer(held, outcomes[0])
             return outcomes[0]
@@ -145,7 +150,7 @@ class OnePass:
             if last is not None:
                 self._close(held.holder, last, wake_at, outcome)
 
-        shielded(close)
+        self.keep(close)
 
     def _extend(self, holder: Pass, within: timedelta) -> bool:
         return self.durable.checkpointer.extend(holder, within, self.lease)

@@ -16,7 +16,7 @@ from durably.signals import Fenced, InputNeeded, MessageNeeded, ScheduledWakeup,
 from durably.typed import parser
 from durably.values import INBOX, Entry, Pass, Recorded, now_utc
 
-from durably_redis_sync._concurrency import Guard, Returning, called, shielded
+from durably_redis_sync._concurrency import Guard, Returning, called, kept, shielded
 from durably_redis_sync.extending import Extend
 from durably_redis_sync.interfaces import Checkpointer
 from durably_redis_sync.proving import Proven, option, prepared
@@ -103,7 +103,7 @@ class Run:
             return self.checkpointer.transact(self.holder, key, effect, **option(durability))
 
         self._begin(checked=True)
-        made: T = self._parsed(key, typed, shielded(self._write, key, write))
+        made: T = self._parsed(key, typed, self._kept(self._write, key, write))
         return made
 
     def sleep(self, key: str, duration: timedelta) -> None:
@@ -276,7 +276,11 @@ class Run:
             result: Recorded = self.checkpointer.record(self.holder, key, value, **asked)
             return result.value
 
-        return shielded(self._write, key, write, then)
+        return self._kept(self._write, key, write, then)
+
+    @property
+    def _kept(self) -> Any:
+        return kept if getattr(self.checkpointer, "gathers", False) else shielded
 
     def _write(self, key: str, write: Returning[[], object], then: Then | None = None) -> object:
         """A write that has begun: the pass waits for it, and for what follows from it, before it gives its verdict."""

@@ -12,7 +12,7 @@ from durably.durations import check_duration
 from durably.keys import cancelled_key, check_id, ready_key, sleeping_key
 from durably.values import Delivery
 
-from durably_redis_sync._client import AnyRedis, Call, Script
+from durably_redis_sync._client import AnyRedis, Call, Script, is_cluster
 from durably_redis_sync.alarms import Alarms
 
 
@@ -31,6 +31,11 @@ class StreamCalls:
     answer: Script
     mark_cancelled: Script
     stands: Script
+
+    @property
+    def gathers(self) -> bool:
+        """Whether its calls wait for nothing but their turn and their answers: not where a node is looked for first."""
+        return not is_cluster(self.redis)
 
     @property
     def ready_key(self) -> str:

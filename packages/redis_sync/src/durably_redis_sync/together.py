@@ -110,6 +110,12 @@ def asks_holding(durable: Durable[Any]) -> bool:
     return _says(durable.checkpointer, SaysCalls) and _says(durable.scheduler, SaysAnswers)
 
 
+def gathers(durable: Durable[Any]) -> bool:
+    """Whether opening and closing a pass waits for nothing but calls that gather."""
+    both = (durable.checkpointer, durable.scheduler)
+    return asks_holding(durable) and all(getattr(one, "gathers", False) for one in both)
+
+
 def open_pass(durable: Durable[Any], delivery: Delivery, budget: timedelta, lease: timedelta) -> Opening:
     """Claim the workflow, read its records, look whether the delivery still stands and what time it is.
 
