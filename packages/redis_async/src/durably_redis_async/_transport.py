@@ -40,6 +40,9 @@ _NAME: tuple[str, ...] = ("_",) if _asked is not None and _asked.default is insp
 """redis-py before 5.3 wants a command's name with the request for a connection; later ones warn about it."""
 
 _PUSH: Any = getattr(hiredis, "PushNotification", None)
+_PLAIN = frozenset({str, bytes, int, type(None), list, dict})
+"""What most replies are: neither an error, a push message, nor the lack of one."""
+
 _pack: Any = getattr(hiredis, "pack_command", None)
 
 _said: WeakKeyDictionary[Any, Transport] = WeakKeyDictionary()
@@ -98,13 +101,13 @@ def packed(words: tuple[Word, ...]) -> bytes:
     return b"".join(made)
 
 
-async def exchange(client: Any, commands: Sequence[tuple[tuple[Word, ...], bool]]) -> list[Any]:
-    """The replies of commands (`True`: as bytes), sent together over one connection; errors of the server among them.
+async def exchange(client: Any, commands: Sequence[tuple[Word, ...]], raws: Sequence[bool]) -> list[Any]:
+    """The replies of commands, sent together over one connection; errors of the server among them.
 
+    `raws`: which replies are read as bytes, whatever the client decodes.
     Raises what the connection raises, and `UnicodeDecodeError` for a reply that is no text.
     """
-    sent = b"".join([packed(words) for words, _ in commands])
-    raws = [raw for _, raw in commands]
+    sent = b"".join([packed(words) for words in commands])
     pool = client.connection_pool
     connection = await pool.get_connection(*_NAME)
 
@@ -130,15 +133,13 @@ async def _dropped(pool: Any, connection: Any) -> None:
         await pool.release(connection)
 
 
-async def _called_back(
-    client: Any, commands: Sequence[tuple[tuple[Word, ...], bool]], replies: list[Any]
-) -> list[Any]:
+async def _called_back(client: Any, commands: Sequence[tuple[Word, ...]], replies: list[Any]) -> list[Any]:
     """What the client makes of replies by the name of their command, as it does itself."""
-    known: dict[Word, Callable[[Any], Any] | None] = {}
-    for n, (words, _) in enumerate(commands):
-        name = words[0]
-        if name not in known:
-            known[name] = client.response_callbacks.get(name)
+    names = [words[0] for words in commands]
+    known: dict[Word, Callable[[Any], Any] | None] = {
+        name: client.response_callbacks.get(name) for name in set(names)
+    }
+    for n, name in enumerate(names):
         made = known[name]
         if made is not None and not isinstance(replies[n], Exception):
             replies[n] = made(replies[n])
@@ -202,6 +203,8 @@ async def _read(
     for raw in raws:
         while True:
             reply = reader.gets(False) if raw else reader.gets()
+            if type(reply) in _PLAIN:
+                break
             if reply is NOT_ENOUGH_DATA:
                 data = await stream.read(_READ)
                 if not data:
@@ -211,10 +214,10 @@ async def _read(
                     limit.reschedule(asyncio.get_running_loop().time() + connection.socket_timeout)
             elif _PUSH is not None and type(reply) is _PUSH:
                 await parser.handle_push_response(reply)
+            elif isinstance(reply, RedisConnectionError):
+                raise reply
             else:
                 break
-        if isinstance(reply, RedisConnectionError):
-            raise reply
         replies.append(reply)
     if connection.health_check_interval:
         interval = connection.health_check_interval

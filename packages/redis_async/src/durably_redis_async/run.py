@@ -18,7 +18,7 @@ from durably.values import INBOX, Entry, Pass, Recorded, now_utc
 from durably_redis_async._concurrency import Guard, Returning, called, kept, shielded
 from durably_redis_async.extending import Extend
 from durably_redis_async.interfaces import Checkpointer
-from durably_redis_async.proving import Proven, option, prepared
+from durably_redis_async.proving import Proven, asked, option, prepared
 
 T = TypeVar("T")
 S = TypeVar("S", bound=Suspended)
@@ -256,8 +256,10 @@ class Run:
         if self._has(key):
             return await self._proven.handed(self, key, durability)
         self._check_holding()
-        await prepared(self.checkpointer, durability)
-        await self._cover(within)
+        if asked(self.checkpointer, durability) != "memory":
+            await prepared(self.checkpointer, durability)
+        if within is not None:
+            await self._cover(within)
         value = await called(effect, f"the effect of step {key!r} in workflow {self.workflow!r}")
         value = plain(getattr(self.checkpointer, "codec", None), self.workflow, key, parse, value)
         self._begin(checked=False)

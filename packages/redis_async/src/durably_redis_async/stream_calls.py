@@ -4,10 +4,10 @@ trip, or as one script with another."""
 from __future__ import annotations
 
 from datetime import datetime, timedelta
-from uuid import uuid4
 
 from durably import queue_scripts as queue
 from durably.durations import check_duration
+from durably.fresh import nonce
 from durably.keys import cancelled_key, check_id, ready_key, sleeping_key
 from durably.values import Delivery
 
@@ -86,7 +86,7 @@ class StreamCalls:
     def cancelling(self, workflow: str) -> Call:
         """`cancel` as a call, to be sent with others or in one script with them."""
         keys = [self.ready_key, self.sleeping_key, self.marks_key]
-        return self.mark_cancelled.call(keys, [check_id(workflow), self.scan, uuid4().hex], lambda _: None)
+        return self.mark_cancelled.call(keys, [check_id(workflow), self.scan, nonce()], lambda _: None)
 
     def answering(self, delivery: Delivery) -> Call:
         """`done` as a call, to be sent with others."""

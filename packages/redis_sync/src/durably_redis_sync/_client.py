@@ -7,7 +7,7 @@ import time
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from typing import Any, TypeGuard, TypeVar
-from weakref import WeakKeyDictionary
+from weakref import finalize, ref
 
 import redis.exceptions
 from durably.durability import Ack
@@ -141,7 +141,7 @@ class Script:
         return Call(self.client, command, answer, self.source, raw, ack=ack)
 
 
-@dataclass(frozen=True)
+@dataclass(slots=True, eq=False)
 class Call:
     """One command, with what makes its answer of the reply, and the script's source if it runs one.
 
@@ -198,23 +198,40 @@ def send_together(calls: Sequence[Call]) -> list[object]:
     return answers
 
 
-_Gatherings = WeakKeyDictionary[AnyRedis, dict[str, Gathering[list[Call], list[Any]]]]
-_gatherings: tuple[_Gatherings, _Gatherings] = (WeakKeyDictionary(), WeakKeyDictionary())
-"""Those of calls that are answered at once, and of those that wait for acknowledgements: none waits for another's."""
+class _Lanes:
+    """Where calls of one client are sent together, by node of a cluster: those that are answered at once, and those
+    that wait for acknowledgements. None waits for another's."""
+
+    def __init__(self, client: AnyRedis) -> None:
+        self.client = ref(client)
+        self.of: tuple[dict[str, Gathering[list[Call], list[Any]]], ...] = ({}, {})
+        for nodes in self.of:
+            nodes[""] = Gathering(_flush)
+
+
+_lanes: dict[int, _Lanes] = {}
+
+
+def _lanes_of(client: AnyRedis) -> _Lanes:
+    key = id(client)
+    found = _lanes.get(key)
+    if found is None or found.client() is not client:
+        found = _lanes[key] = _Lanes(client)
+        finalize(client, _lanes.pop, key, None).atexit = False
+    return found
 
 
 def _gathering(call: Call, acks: bool) -> Gathering[list[Call], list[Any]]:
     """Where `call` is sent together with others: per client, and per node of a cluster."""
-    client, node = call.client, ""
-    if is_cluster(client):
+    client = call.client
+    nodes = _lanes_of(client).of[acks]
+    if not is_cluster(client):
+        return nodes[""]
 
-        def name(client: RedisCluster = client) -> str:
-            return str((node_of(client, call.key)).name)
+    def name(client: RedisCluster = client) -> str:
+        return str((node_of(client, call.key)).name)
 
-        node = patiently(client, name)
-    nodes = _gatherings[acks].get(client)
-    if nodes is None:
-        nodes = _gatherings[acks].setdefault(client, {})
+    node = patiently(client, name)
     found = nodes.get(node)
     if found is None:
         found = nodes.setdefault(node, Gathering(_flush))
@@ -327,16 +344,17 @@ def _pipelined(calls: Sequence[Call], *, raises: bool = False) -> list[Any]:
     client = calls[0].client
     asked = list(dict.fromkeys([call.ack for call in calls if call.ack is not None]))
     if is_lean(client):
-        lean: list[tuple[tuple[Any, ...], bool]] = [(call.command, call.raw) for call in calls]
-        replies = exchange(client, lean + [(ack.command, False) for ack in asked])
+        commands = [call.command for call in calls] + [ack.command for ack in asked]
+        raws = [call.raw for call in calls] + [False for _ in asked]
+        replies = exchange(client, commands, raws)
         return replies if not asked and not raises else _with_acks(calls, asked, replies, raises)
-    commands: list[tuple[tuple[Any, ...], dict[str, Any]]] = [
+    queued: list[tuple[tuple[Any, ...], dict[str, Any]]] = [
         (call.command, {NEVER_DECODE: True} if call.raw else {}) for call in calls
     ]
-    commands += [(ack.command, {}) for ack in asked]
+    queued += [(ack.command, {}) for ack in asked]
     if is_cluster(client):
         try:
-            replies = on_one_node(client, calls[0].key, commands)
+            replies = on_one_node(client, calls[0].key, queued)
         except (RedisConnectionError, RedisTimeoutError):
             relearn(client, calls[0].key)
             raise
@@ -345,7 +363,7 @@ def _pipelined(calls: Sequence[Call], *, raises: bool = False) -> list[Any]:
     else:
         with client.pipeline(transaction=False) as pipe:
             sending: Any = pipe
-            for words, options in commands:
+            for words, options in queued:
                 sending.execute_command(*words, **options)
             replies = pipe.execute(raise_on_error=False)
     return _with_acks(calls, asked, replies, raises)

@@ -12,7 +12,7 @@ import threading
 import time
 from collections.abc import Callable, Mapping
 from types import TracebackType
-from typing import Any, ClassVar, Generic, ParamSpec, TypeVar
+from typing import TYPE_CHECKING, Any, ClassVar, Generic, ParamSpec, TypeVar
 
 __all__ = [
     "CANCELLED",
@@ -61,17 +61,16 @@ def wait_for(event: Event, timeout: float | None) -> bool:
     return event.wait(timeout)
 
 
-class Guard:
-    """Keeps shared state whole while threads use it."""
+if TYPE_CHECKING:
 
-    def __init__(self) -> None:
-        self._lock = threading.Lock()
+    class Guard:
+        """Keeps shared state whole while threads use it."""
 
-    def __enter__(self) -> None:
-        self._lock.acquire()
+        def __enter__(self) -> object: ...
+        def __exit__(self, *_: object) -> None: ...
 
-    def __exit__(self, *_: object) -> None:
-        self._lock.release()
+else:
+    Guard = threading.Lock
 
 
 class _Deferring:

@@ -197,8 +197,10 @@ class RedisCheckpointer(StoreCalls):
 
     def _asks(self, workflow: str, key: str, durability: Durability | None = None) -> Ack | None:
         """What a write asks for, from a server that can be asked."""
-        self.prepare(durability)
-        return self.ack(workflow, key, durability)
+        ack = self.ack(workflow, key, durability)
+        if ack is not None:
+            self.prepare(durability)
+        return ack
 
     def confirm(self, holder: Pass, key: str, *, durability: Durability | None = None) -> None:
         """Return when what was recorded before this claim is as durable as `durability` (unset: the store's) asks.

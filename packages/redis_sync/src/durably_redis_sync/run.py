@@ -19,7 +19,7 @@ from durably.values import INBOX, Entry, Pass, Recorded, now_utc
 from durably_redis_sync._concurrency import Guard, Returning, called, kept, shielded
 from durably_redis_sync.extending import Extend
 from durably_redis_sync.interfaces import Checkpointer
-from durably_redis_sync.proving import Proven, option, prepared
+from durably_redis_sync.proving import Proven, asked, option, prepared
 
 T = TypeVar("T")
 S = TypeVar("S", bound=Suspended)
@@ -257,8 +257,10 @@ class Run:
         if self._has(key):
             return self._proven.handed(self, key, durability)
         self._check_holding()
-        prepared(self.checkpointer, durability)
-        self._cover(within)
+        if asked(self.checkpointer, durability) != "memory":
+            prepared(self.checkpointer, durability)
+        if within is not None:
+            self._cover(within)
         value = called(effect, f"the effect of step {key!r} in workflow {self.workflow!r}")
         value = plain(getattr(self.checkpointer, "codec", None), self.workflow, key, parse, value)
         self._begin(checked=False)

@@ -6,10 +6,10 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from datetime import datetime, timedelta
-from uuid import uuid4
 
 from durably import queue_scripts as queue
 from durably.durations import check_duration, milliseconds
+from durably.fresh import nonce
 from durably.keys import answers_key, bell_key, check_id, receipts_key, schedule_key
 from durably.values import Delivery, now_utc
 
@@ -85,7 +85,7 @@ class SetCalls:
             delivery.receipt,
             hidden,
             self._moment(),
-            uuid4().hex,
+            nonce(),
             queue.ANSWERS,
             self._near,
         )

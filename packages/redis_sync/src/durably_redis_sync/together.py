@@ -82,7 +82,7 @@ def _says(one: object, protocol: Any) -> bool:
     return known
 
 
-@dataclass(frozen=True)
+@dataclass(slots=True)
 class ServerTime:
     """The server's clock, told at `at`, when this process's monotonic clock said `asked`. Never behind the server's."""
 
@@ -94,7 +94,7 @@ class ServerTime:
         return self.at + timedelta(seconds=time.monotonic() - self.asked)
 
 
-@dataclass(frozen=True)
+@dataclass(slots=True)
 class Opening:
     """What a pass begins with. `holder` is `None` while another holds the workflow."""
 
