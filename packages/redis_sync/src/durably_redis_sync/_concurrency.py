@@ -10,6 +10,7 @@ import queue
 import signal
 import threading
 import time
+from collections import deque
 from collections.abc import Callable, Mapping
 from types import TracebackType
 from typing import TYPE_CHECKING, Any, ClassVar, Generic, ParamSpec, TypeVar
@@ -126,7 +127,8 @@ class Slots:
 
     def __init__(self, limit: int) -> None:
         self._free = limit
-        self._changed = threading.Condition()
+        self._lock = threading.Lock()
+        self._waiting: deque[Any] = deque()
 
     @property
     def free(self) -> int:
@@ -135,16 +137,38 @@ class Slots:
 
     def acquire(self, timeout: float | None = None) -> bool:
         """Take one, waiting `timeout` seconds at most; whether it was taken."""
-        with self._changed:
-            taken = self._changed.wait_for(lambda: self._free > 0, timeout)
-            self._free -= taken
-            return taken
+        with self._lock:
+            if self._free > 0:
+                self._free -= 1
+                return True
+            turn = threading.Lock()
+            turn.acquire()
+            self._waiting.append(turn)
+        given = False
+        try:
+            given = turn.acquire(timeout=-1 if timeout is None else timeout)
+        except BaseException:
+            if self._taken_back(turn):
+                self.release()
+            raise
+        return given or self._taken_back(turn)
+
+    def _taken_back(self, turn: Any) -> bool:
+        """Wait no longer; whether the turn had come by then."""
+        with self._lock:
+            try:
+                self._waiting.remove(turn)
+            except ValueError:
+                return True
+            return False
 
     def release(self) -> None:
         """Give one back."""
-        with self._changed:
-            self._free += 1
-            self._changed.notify()
+        with self._lock:
+            if self._waiting:
+                self._waiting.popleft().release()
+            else:
+                self._free += 1
 
 
 class Work:
@@ -247,7 +271,8 @@ class Nursery:
             finally:
                 with self._changed:
                     self._running -= 1
-                    self._changed.notify_all()
+                    if self._running == 0:
+                        self._changed.notify_all()
                 del call
 
     def _tell(self) -> None:
@@ -272,8 +297,8 @@ class Nursery:
 class _Said(Generic[In, T]):
     def __init__(self, what: In) -> None:
         self.what = what
-        self.turn = threading.Event()
-        self.done = threading.Event()
+        self.told: queue.SimpleQueue[None] = queue.SimpleQueue()
+        self.done = False
         self.leads = False
         self.gone = False
         self.answer: T | None = None
@@ -303,18 +328,19 @@ class Gathering(Generic[In, T]):
             self._waiting.append(said)
             said.leads = self._leading < LANES
             self._leading += said.leads
-        if not said.leads:
-            try:
-                said.turn.wait()
-            except BaseException:
-                with self._lock:
-                    said.gone = True
-                    if said.leads:
-                        self._hand_on()
-                raise
+        try:
+            while not said.done and not said.leads:
+                said.told.get()
+        except BaseException:
+            with self._lock:
+                said.gone = True
+                if said.leads:
+                    self._hand_on()
+            raise
         if said.leads:
             self._lead()
-        said.done.wait()  # another leader may have taken it along
+        while not said.done:  # another leader has taken it along
+            said.told.get()
         if said.error is not None:
             raise said.error
         answer: Any = said.answer
@@ -336,8 +362,8 @@ class Gathering(Generic[In, T]):
         finally:
             with self._lock:
                 for one in batch:
-                    one.done.set()
-                    one.turn.set()
+                    one.done = True
+                    one.told.put(None)
                 self._hand_on()
 
     def _hand_on(self) -> None:
@@ -345,7 +371,7 @@ class Gathering(Generic[In, T]):
         for one in self._waiting:
             if not one.gone and not one.leads:
                 one.leads = True
-                one.turn.set()
+                one.told.put(None)
                 return
         self._leading -= 1
 
