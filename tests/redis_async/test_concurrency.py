@@ -17,6 +17,7 @@ from durably_redis_async._concurrency import (
     Nursery,
     Slots,
     Work,
+    kept,
     shielded,
     wait_for,
 )
@@ -68,6 +69,89 @@ async def test_a_shielded_call_that_is_itself_cancelled_says_so() -> None:
 
     with pytest.raises(asyncio.CancelledError):
         await shielded(call)
+
+
+async def keep(said: list[int], gathering: Gathering[int, int]) -> list[int]:
+    return [await gathering.say(one) for one in said]
+
+
+async def test_a_kept_call_ends_though_its_caller_is_cancelled_again_and_again() -> None:
+    under_way, flushed = asyncio.Event(), 0
+
+    async def flush(said: list[int]) -> list[int]:
+        nonlocal flushed
+        under_way.set()
+        await asyncio.sleep(0.02)
+        flushed += len(said)
+        if 13 in said:
+            raise LookupError("unlucky")
+        return said
+
+    gathering: Gathering[int, int] = Gathering(flush)
+    heard: list[object] = []
+
+    async def both() -> None:
+        try:
+            heard.append(await kept(keep, [1, 2, 3], gathering))
+        except BaseException as error:
+            heard.append(type(error))
+            raise
+
+    running = asyncio.ensure_future(both())
+    other = asyncio.ensure_future(gathering.say(7))
+    await under_way.wait()
+    for _ in range(4):
+        running.cancel()
+        await asyncio.sleep(0.005)
+    with pytest.raises(asyncio.CancelledError):
+        await running
+    assert heard == [asyncio.CancelledError] and flushed == 4
+    assert await other == 7
+    assert await kept(keep, [1, 2], gathering) == [1, 2]
+
+    failing = asyncio.ensure_future(kept(keep, [1, 13, 2], gathering))
+    await asyncio.sleep(0.005)
+    failing.cancel()
+    with pytest.raises(LookupError):
+        await failing
+
+
+async def test_a_kept_call_may_wait_for_something_else_as_well() -> None:
+    ended = asyncio.Event()
+
+    async def call() -> int:
+        await asyncio.sleep(0)
+        await asyncio.sleep(0.02)
+        ended.set()
+        return 1
+
+    running = asyncio.ensure_future(kept(call))
+    for _ in range(3):
+        await asyncio.sleep(0.001)
+        running.cancel()
+    with pytest.raises(asyncio.CancelledError):
+        await running
+    assert ended.is_set()
+    assert await kept(call) == 1
+
+
+async def test_a_timeout_around_a_kept_call_is_one_when_the_call_has_ended() -> None:
+    async def flush(said: list[int]) -> list[int]:
+        await asyncio.sleep(0.03)
+        return said
+
+    gathering: Gathering[int, int] = Gathering(flush)
+    ended: list[int] = []
+
+    async def call() -> None:
+        ended.append(await gathering.say(1))
+
+    with pytest.raises(TimeoutError):
+        async with asyncio.timeout(0.01):
+            await kept(call)
+    assert ended == [1]
+    task = asyncio.current_task()
+    assert task is not None and not task.cancelling()
 
 
 async def test_slots_are_given_in_turn_and_never_lost() -> None:
@@ -159,6 +243,71 @@ async def test_work_can_be_stopped_before_it_begins_and_while_it_runs() -> None:
     late.cancel()
     await running
     assert ended.is_set()
+
+
+@pytest.mark.parametrize("swallows", [False, True])
+async def test_work_that_runs_here_is_stopped_and_its_caller_is_not(swallows: bool) -> None:
+    began = asyncio.Event()
+
+    async def call() -> None:
+        began.set()
+        try:
+            await asyncio.sleep(60)
+        except asyncio.CancelledError:
+            if not swallows:
+                raise
+
+    early = Work()
+    early.cancel()
+    await early.run_here(call)
+    assert not began.is_set()
+    late = Work()
+
+    async def caller() -> str:
+        await late.run_here(call)
+        await asyncio.sleep(0.01)
+        return "went on"
+
+    running = asyncio.ensure_future(caller())
+    await began.wait()
+    late.cancel()
+    assert await running == "went on"
+    assert not running.cancelling()
+
+
+@pytest.mark.parametrize("ours_first", [False, True])
+async def test_a_caller_that_is_cancelled_with_its_work_is_cancelled(ours_first: bool) -> None:
+    began = asyncio.Event()
+
+    async def call() -> None:
+        began.set()
+        await asyncio.sleep(60)
+
+    work = Work()
+    running = asyncio.ensure_future(work.run_here(call))
+    await began.wait()
+    for ours in (ours_first, not ours_first):
+        if ours:
+            work.cancel()
+        else:
+            running.cancel()
+    with pytest.raises(asyncio.CancelledError):
+        await running
+
+
+async def test_work_that_runs_here_and_cancels_itself_leaves_its_caller_alone() -> None:
+    async def call() -> None:
+        other = asyncio.get_running_loop().create_future()
+        other.cancel()
+        await other
+
+    await Work().run_here(call)
+
+    async def fails() -> None:
+        raise LookupError("no")
+
+    with pytest.raises(LookupError):
+        await Work().run_here(fails)
 
 
 async def test_work_ends_with_its_caller() -> None:
