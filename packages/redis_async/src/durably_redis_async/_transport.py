@@ -164,14 +164,9 @@ async def _attempt(connection: Any, sent: bytes, raws: Sequence[bool]) -> list[A
         async with asyncio.timeout(patience) as limit:
             return await _read(connection, parser, sent, raws, limit)
     except TimeoutError:
-        await connection.disconnect(nowait=True)
         raise RedisTimeoutError("Timeout while waiting for replies") from None
     except OSError as error:
-        await connection.disconnect(nowait=True)
         raise RedisConnectionError(f"Error while waiting for replies: {error.args}") from error
-    except BaseException:
-        await connection.disconnect(nowait=True)
-        raise
 
 
 async def _public(connection: Any, raw: bool) -> Any:

@@ -145,14 +145,9 @@ def _attempt(connection: Any, sent: bytes, raws: Sequence[bool]) -> list[Any]:
     try:
         replies = _read(parser, raws)
     except TimeoutError:
-        connection.disconnect()
         raise RedisTimeoutError("Timeout while waiting for replies") from None
     except OSError as error:
-        connection.disconnect()
         raise RedisConnectionError(f"Error while waiting for replies: {error.args}") from error
-    except BaseException:
-        connection.disconnect()
-        raise
     if connection.health_check_interval:
         connection.next_health_check = time.monotonic() + connection.health_check_interval
     return replies
