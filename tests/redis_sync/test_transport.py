@@ -3,10 +3,12 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Iterator
 from typing import Any
 
 import pytest
+import redis
 from durably.embedded import EmbeddedServer
 from durably_redis_sync import RedisCheckpointer, claimed
 from durably_redis_sync import _transport as transport
@@ -21,10 +23,12 @@ from support_sync import client as connect
 WAYS = ["straight", "public", "plain"]
 """By the parser's own reader, by the connection's public method, and by the client's pipelines."""
 
+OLD = int(redis.__version__.partition(".")[0]) < 6
+
 
 @pytest.fixture(autouse=True)
-def only_one_server(redis: Redis) -> None:
-    if type(redis) is not Redis:
+def only_one_server() -> None:
+    if os.environ.get("DURABLY_TEST_SERVER") == "cluster":
         pytest.skip("a cluster's client is used plainly")
 
 
@@ -157,6 +161,8 @@ def test_a_reply_lost_in_a_shared_batch_is_asked_for_again(proxy: Proxy, namespa
 def test_a_push_message_is_no_reply(
     server: EmbeddedServer, way: str, namespace: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
+    if OLD:
+        pytest.skip("this version of redis-py takes a push message for a reply")
     if way == "public":
         monkeypatch.setattr(transport, "hiredis", None)
     client = connect(server.url, protocol=3, max_connections=1)

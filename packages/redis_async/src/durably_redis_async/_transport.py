@@ -178,13 +178,16 @@ async def _public(connection: Any, raw: bool) -> Any:
 
 def _fast(connection: Any, parser: Any) -> bool:
     """Whether the parts of redis-py that `_read` uses are there, and no connection class reads replies its own way."""
+    reader = getattr(parser, "_reader", None)
     return (
         hiredis is not None
         and type(parser) is _AsyncHiredisParser
         and type(connection).read_response is Connection.read_response
         and getattr(connection, "_writer", None) is not None
-        and getattr(parser, "_reader", None) is not None
         and getattr(parser, "_stream", None) is not None
+        and reader is not None
+        and not reader.has_data()
+        and reader.gets() is NOT_ENOUGH_DATA  # older versions of redis-py have it say so otherwise
     )
 
 
