@@ -10,6 +10,7 @@ from collections.abc import Awaitable
 import pytest
 from durably_redis_async._client import Redis, RedisConnectionError, patiently
 from durably_redis_async._concurrency import (
+    SHARED,
     Draining,
     Event,
     Gathering,
@@ -379,6 +380,31 @@ async def test_callers_that_gather_share_flushes_and_none_is_lost() -> None:
     assert await second == 4
     with pytest.raises(asyncio.CancelledError):
         await first
+
+
+async def test_many_callers_are_two_flushes_that_overlap_and_few_are_one() -> None:
+    sizes: list[int] = []
+    overlapped: list[int] = []
+    under_way = 0
+
+    async def flush(said: list[int]) -> list[int]:
+        nonlocal under_way
+        sizes.append(len(said))
+        under_way += 1
+        await asyncio.sleep(0.01)
+        overlapped.append(under_way)
+        under_way -= 1
+        return said
+
+    gathering: Gathering[int, int] = Gathering(flush)
+    for _ in range(2):
+        sizes.clear()
+        assert await asyncio.gather(*map(gathering.say, range(SHARED * 2))) == list(range(SHARED * 2))
+        assert sizes == [SHARED, SHARED]
+        assert max(overlapped) == 2
+    sizes.clear()
+    await asyncio.gather(*map(gathering.say, range(SHARED - 1)))
+    assert sizes == [SHARED - 1]
 
 
 @pytest.mark.parametrize("ends", ["lost", "answered"])

@@ -40,6 +40,9 @@ In = TypeVar("In")
 LANES = 2
 """How many round trips of one client may be under way for callers that gather."""
 
+SHARED = 16
+"""From how many callers on a round trip is made two that overlap."""
+
 MOST = 200
 """How many callers share one at the most."""
 
@@ -315,12 +318,14 @@ class Gathering(Generic[In, T]):
         self._flush = flush
         self._waiting: list[tuple[In, _Answer[T]]] = []
         self._running: set[asyncio.Task[None] | None] = set()
+        self._starting = 0
 
     async def say(self, what: In) -> T:
         """The answer to `what`. Raises what `flush` raises."""
         answer: _Answer[T] = _Answer()
         self._waiting.append((what, answer))
-        if len(self._running) < LANES:
+        if len(self._running) < LANES and (self._starting == 0 or len(self._waiting) == SHARED):
+            self._starting += 1
             running = asyncio.get_running_loop().create_task(self._run())
             self._running.add(running)
             running.add_done_callback(self._running.discard)
@@ -333,8 +338,12 @@ class Gathering(Generic[In, T]):
             self._running.discard(asyncio.current_task())
 
     async def _send(self) -> None:
+        # where two start at once each takes its share: while the one's replies are read, the other's are made
+        most = min(MOST, -(-len(self._waiting) // max(1, self._starting)))
+        self._starting = max(0, self._starting - 1)
         while self._waiting:
-            batch, self._waiting = self._waiting[:MOST], self._waiting[MOST:]
+            batch, self._waiting = self._waiting[:most], self._waiting[most:]
+            most = MOST
             try:
                 answers = await self._flush([what for what, _ in batch])
             except BaseException as error:

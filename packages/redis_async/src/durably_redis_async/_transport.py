@@ -198,18 +198,20 @@ async def _read(
     writer.write(sent)
     await writer.drain()
     replies = []
+    came = False
     for raw in raws:
         while True:
             reply = reader.gets(False) if raw else reader.gets()
             if type(reply) in _PLAIN:
                 break
             if reply is NOT_ENOUGH_DATA:
+                if limit is not None and came:  # what keeps coming is not late
+                    limit.reschedule(asyncio.get_running_loop().time() + connection.socket_timeout)
                 data = await stream.read(_READ)
                 if not data:
                     raise RedisConnectionError("Connection closed by server.")
                 reader.feed(data)
-                if limit is not None:  # what keeps coming is not late
-                    limit.reschedule(asyncio.get_running_loop().time() + connection.socket_timeout)
+                came = True
             elif _PUSH is not None and type(reply) is _PUSH:
                 await parser.handle_push_response(reply)
             elif isinstance(reply, RedisConnectionError):
