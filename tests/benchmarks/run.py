@@ -32,19 +32,21 @@ SLACK = 0.15
 
 @dataclass(frozen=True)
 class Plan:
-    """One measure: its words for `job.py`, the schedulers it is taken with, and whether `--quick` takes it."""
+    """One measure: its words for `job.py`, the schedulers it is taken with, whether `--quick` takes it, and how many
+    rounds it is worth at the most."""
 
     measure: str
     words: tuple[str, ...] = ()
     schedulers: tuple[str, ...] = BOTH
     quick: bool = False
+    most: int = 100
 
 
 PLANS = {
     "throughput, limit 20": Plan("throughput", ("--limit", "20"), quick=True),
     "throughput, limit 100": Plan("throughput", ("--limit", "100"), quick=True),
-    "latency": Plan("latency", ("--count", "60")),
-    "idle": Plan("idle"),
+    "latency": Plan("latency", ("--count", "60"), most=3),
+    "idle": Plan("idle", most=3),
     "imports": Plan("imports", schedulers=("stream",), quick=True),
     "load of 10,000 steps": Plan("load", schedulers=("stream",), quick=True),
 }
@@ -102,6 +104,8 @@ def measured(plans: dict[str, Plan], implementations: list[str], rounds: int, co
             implementations[turn % len(implementations) :] + implementations[: turn % len(implementations)]
         )
         for what, plan in plans.items():
+            if turn >= plan.most:
+                continue
             words = [*plan.words, *(["--count", str(count)] if plan.measure == "throughput" else [])]
             for scheduler in plan.schedulers:
                 name = f"{what}, {scheduler}" if len(plan.schedulers) > 1 else what

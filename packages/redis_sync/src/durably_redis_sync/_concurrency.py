@@ -42,6 +42,10 @@ In = TypeVar("In")
 LANES = 2
 """How many round trips of one client may be under way for callers that gather."""
 
+SLOW = 0.002
+"""After how long under way a round trip has another beside it, in seconds: of threads that wait for a quick one, fewer
+have to be woken when they go together."""
+
 MOST = 200
 """How many callers share one at the most."""
 
@@ -317,6 +321,7 @@ class Gathering(Generic[In, T]):
         self._lock = threading.Lock()
         self._waiting: list[_Said[In, T]] = []
         self._leading = 0
+        self._began = time.monotonic()
 
     def say(self, what: In) -> T:
         """The answer to `what`. Raises what `flush` raises. A Ctrl-C meanwhile is heard when it is there."""
@@ -326,7 +331,9 @@ class Gathering(Generic[In, T]):
         said: _Said[In, T] = _Said(what)
         with self._lock:
             self._waiting.append(said)
-            said.leads = self._leading < LANES
+            said.leads = self._leading == 0 or (
+                self._leading < LANES and time.monotonic() - self._began > SLOW
+            )
             self._leading += said.leads
         try:
             while not said.done and not said.leads:
@@ -349,6 +356,7 @@ class Gathering(Generic[In, T]):
 
     def _lead(self) -> None:
         with self._lock:
+            self._began = time.monotonic()
             batch, self._waiting = self._waiting[:MOST], self._waiting[MOST:]
         try:
             answers = self._flush([one.what for one in batch]) if batch else []
