@@ -10,18 +10,16 @@ from collections.abc import Awaitable
 import pytest
 from durably_redis_async._client import Redis, RedisConnectionError, patiently
 from durably_redis_async._concurrency import (
-    SHARED,
     Draining,
     Event,
-    Gathering,
     Mailbox,
     Nursery,
     Slots,
     Work,
-    kept,
     shielded,
     wait_for,
 )
+from durably_redis_async._gathering import SHARED, Gathering, kept
 
 
 async def test_waiting_for_an_event_says_whether_it_is_set() -> None:
@@ -134,6 +132,27 @@ async def test_a_kept_call_may_wait_for_something_else_as_well() -> None:
         await running
     assert ended.is_set()
     assert await kept(call) == 1
+
+
+async def test_a_kept_call_that_nobody_runs_any_more_is_closed() -> None:
+    closed: list[str] = []
+
+    async def flush(said: list[int]) -> list[int]:
+        return said
+
+    gathering: Gathering[int, int] = Gathering(flush)
+
+    async def call() -> None:
+        try:
+            await gathering.say(1)
+        finally:
+            closed.append("closed")
+
+    left = kept(call)
+    left.send(None)
+    left.close()
+    assert closed == ["closed"]
+    await asyncio.sleep(0)
 
 
 async def test_a_timeout_around_a_kept_call_is_one_when_the_call_has_ended() -> None:

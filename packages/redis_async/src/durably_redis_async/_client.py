@@ -32,7 +32,7 @@ from durably_redis_async._cluster import (
     prepared,
     relearn,
 )
-from durably_redis_async._concurrency import Gathering
+from durably_redis_async._gathering import Gathering
 from durably_redis_async._transport import Transport, exchange, is_lean, use_transport
 
 __all__ = [

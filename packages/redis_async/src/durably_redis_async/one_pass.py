@@ -12,7 +12,8 @@ from durably.outcomes import Outcome
 from durably.signals import Fenced
 from durably.values import Delivery, Pass, Sleeping, now_utc
 
-from durably_redis_async._concurrency import kept, shielded
+from durably_redis_async._concurrency import shielded
+from durably_redis_async._gathering import kept
 from durably_redis_async.extending import extending
 from durably_redis_async.interfaces import Durable
 from durably_redis_async.keeper import Held, Keeper

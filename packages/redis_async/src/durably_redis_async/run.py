@@ -15,7 +15,8 @@ from durably.signals import Fenced, InputNeeded, MessageNeeded, ScheduledWakeup,
 from durably.typed import parser
 from durably.values import INBOX, Entry, Pass, Recorded, now_utc
 
-from durably_redis_async._concurrency import Guard, Returning, called, kept, shielded
+from durably_redis_async._concurrency import Guard, Returning, called, shielded
+from durably_redis_async._gathering import kept
 from durably_redis_async.extending import Extend
 from durably_redis_async.interfaces import Checkpointer
 from durably_redis_async.proving import Proven, asked, option, prepared

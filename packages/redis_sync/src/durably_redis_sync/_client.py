@@ -31,7 +31,7 @@ from durably_redis_sync._cluster import (
     prepared,
     relearn,
 )
-from durably_redis_sync._concurrency import Gathering
+from durably_redis_sync._gathering import Gathering
 from durably_redis_sync._transport import Transport, exchange, is_lean, use_transport
 
 __all__ = [

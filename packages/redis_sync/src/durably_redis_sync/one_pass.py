@@ -13,7 +13,8 @@ from durably.outcomes import Outcome
 from durably.signals import Fenced
 from durably.values import Delivery, Pass, Sleeping, now_utc
 
-from durably_redis_sync._concurrency import kept, shielded
+from durably_redis_sync._concurrency import shielded
+from durably_redis_sync._gathering import kept
 from durably_redis_sync.extending import extending
 from durably_redis_sync.interfaces import Durable
 from durably_redis_sync.keeper import Held, Keeper

@@ -16,7 +16,8 @@ from durably.signals import Fenced, InputNeeded, MessageNeeded, ScheduledWakeup,
 from durably.typed import parser
 from durably.values import INBOX, Entry, Pass, Recorded, now_utc
 
-from durably_redis_sync._concurrency import Guard, Returning, called, kept, shielded
+from durably_redis_sync._concurrency import Guard, Returning, called, shielded
+from durably_redis_sync._gathering import kept
 from durably_redis_sync.extending import Extend
 from durably_redis_sync.interfaces import Checkpointer
 from durably_redis_sync.proving import Proven, asked, option, prepared
