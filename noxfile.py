@@ -175,19 +175,24 @@ PEER = ["without-durability-redis", "without-durability", "without-streams", "wi
 """The package whose wire format ours is. It asks for Python 3.14; one clause apart it runs on 3.13."""
 
 
-@nox.session(python="3.13")
-def interop(session: nox.Session) -> None:
-    """Our workers beside those of the package that the wire format comes from, on one queue (Python 3.13)."""
-    folder = Path(session.create_tmp()).resolve()
-    session.install("pip", *TEST_TOOLS, "redis>=8.0.1", "hiredis")
-    _editable(session)
+def _peer(session: nox.Session) -> Path:
+    """Install the peer into a folder, fit for Python 3.13; the folder."""
+    folder = Path(session.create_tmp()).resolve() / "peer"
     pip = ("python", "-m", "pip", "install", "-q", "--no-deps", "--ignore-requires-python", "--target")
     session.run(*pip, str(folder), "--upgrade", *(f"{name}==0.0.10" for name in PEER))
     stepwise = folder / "without_durability" / "stepwise.py"
     stepwise.write_text(
         stepwise.read_text().replace("except Fenced, Contended:", "except (Fenced, Contended):")
     )
-    env = {"DURABLY_INTEROP": "1", "PYTHONPATH": str(folder)}
+    return folder
+
+
+@nox.session(python="3.13")
+def interop(session: nox.Session) -> None:
+    """Our workers beside those of the package that the wire format comes from, on one queue (Python 3.13)."""
+    session.install("pip", *TEST_TOOLS, "redis>=8.0.1", "hiredis")
+    _editable(session)
+    env = {"DURABLY_INTEROP": "1", "PYTHONPATH": str(_peer(session))}
     session.run("pytest", "tests/interop", *session.posargs, env=env)
 
 
@@ -285,15 +290,21 @@ def loss(session: nox.Session) -> None:
 
 @nox.session
 def bench(session: nox.Session) -> None:
-    """Throughput, latency and idle cost of both flavours, side by side (and of the peer, on Python 3.13).
+    """Throughput, latency and more of both flavours, side by side, and of the peer on Python 3.13 (`-P 3.13`).
 
+    `-- --quick`: in a minute. `-- --check`: fail where a goal is missed. `-- --write`: put the table into the docs.
     `-- codecs`, `-- durability`, `-- partitions`: what those cost or change.
     """
     session.install("hiredis", "pip")
     _editable(session)
+    asked = "import sys; print(sys.version_info >= (3, 13))"
+    paths = [str(ROOT / "tests")]
+    if str(session.run("python", "-c", asked, silent=True)).strip() == "True":
+        session.install("redis>=8.0.1")
+        paths.append(str(_peer(session)))
     named = session.posargs[:1] in (["codecs"], ["durability"], ["partitions"])
     script, words = (session.posargs[0], session.posargs[1:]) if named else ("run", session.posargs)
-    session.run("python", f"tests/benchmarks/{script}.py", *words, env={"PYTHONPATH": str(ROOT / "tests")})
+    session.run("python", f"tests/benchmarks/{script}.py", *words, env={"PYTHONPATH": os.pathsep.join(paths)})
 
 
 @nox.session

@@ -56,7 +56,7 @@ PLACES = (
     Place(
         "packages/redis_async/src/durably_redis_async",
         "packages/redis_sync/src/durably_redis_sync",
-        by_hand=frozenset({"_concurrency.py", "_client.py", "_cluster.py"}),
+        by_hand=frozenset({"_concurrency.py", "_client.py", "_cluster.py", "_gathering.py", "_transport.py"}),
         only_there=frozenset({"celery.py"}),
     ),
     Place(

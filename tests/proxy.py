@@ -25,6 +25,7 @@ class Proxy:
         self.port = 0
         self.swallowed = 0
         self._doomed: bytes | None = None
+        self._most: int | None = None
         self._writers: set[asyncio.StreamWriter] = set()
         self._running: set[asyncio.Task[None]] = set()
         self._loop: asyncio.AbstractEventLoop | None = None
@@ -40,6 +41,10 @@ class Proxy:
     def swallow_next(self, command: str) -> None:
         """Let the next `command` reach the server, drop its reply, and cut that connection."""
         self._doomed = b"\r\n" + command.upper().encode() + b"\r\n"
+
+    def cut_after(self, size: int) -> None:
+        """Let `size` bytes of what comes back next through, and cut that connection in the middle of it."""
+        self._most = size
 
     def start(self) -> None:
         """Listen."""
@@ -95,9 +100,18 @@ class Proxy:
             while data := await there.read(65536):
                 if drop:
                     break
+                if self._most is not None:
+                    writer.write(data[: self._most])
+                    await writer.drain()
+                    self._most = None
+                    self.swallowed += 1
+                    break
                 writer.write(data)
                 await writer.drain()
-            writer.transport.abort()
+            if drop:
+                writer.transport.abort()
+            else:
+                writer.close()
 
         try:
             async with asyncio.TaskGroup() as group:

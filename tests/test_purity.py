@@ -15,7 +15,7 @@ from durably.lua import read_script, splice
 
 CORE = Path(durably.__file__).parent
 FLAVOUR = Path(durably_redis_async.__file__).parent
-HAND_WRITTEN = {"_concurrency.py", "_client.py", "_cluster.py"}
+HAND_WRITTEN = {"_concurrency.py", "_client.py", "_cluster.py", "_gathering.py", "_transport.py"}
 WITHOUT_REDIS = {
     "interfaces.py",
     "run.py",

@@ -1,6 +1,7 @@
 """One run of one measure by one implementation, in a process of its own: prints one line of JSON.
 
 `ours` and `blocking` are this project's flavours; `peer` is the package whose wire format ours is, where it is installed.
+CPU is what one core spends: of shared machines it is the steadier figure.
 """
 
 from __future__ import annotations
@@ -8,6 +9,7 @@ from __future__ import annotations
 import argparse
 import asyncio
 import json
+import resource
 import statistics
 import threading
 import time
@@ -163,15 +165,30 @@ def calls(client: BlockingRedis, seconds: float) -> int:
     return total
 
 
+def done_so_far(client: BlockingRedis) -> tuple[float, float, float]:
+    """What the server has done: how often it read what clients sent, scripts, commands with those of scripts."""
+    stats: Any = client.info("stats")
+    by: Any = client.info("commandstats")
+    scripts = sum(by.get(f"cmdstat_{name}", {}).get("calls", 0) for name in ("eval", "evalsha"))
+    return float(stats["total_reads_processed"]), scripts, sum(one["calls"] for one in by.values())
+
+
+def memory() -> float:
+    """The most memory that this process has held, in MB."""
+    return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024
+
+
 def throughput(options: argparse.Namespace) -> dict[str, float]:
     """How long it takes to run all workflows that are ready."""
     server = BlockingRedis.from_url(options.url, decode_responses=True)
+    modules(options.implementation)  # imports are no part of it
     names = [f"w{n}" for n in range(options.count)]
     queue_all(options, names)
     left = options.count
     guard = threading.Lock()
-    began = time.perf_counter()
+    before = done_so_far(server)
     used = cpu(server)
+    began = time.perf_counter()
     took: list[float] = []
 
     def body(finish: Callable[[], None]) -> Any:
@@ -187,10 +204,16 @@ def throughput(options: argparse.Namespace) -> dict[str, float]:
 
     own = time.process_time()
     run_worker(options, body, lambda finish: None)
+    own, used, after = time.process_time() - own, cpu(server) - used, done_so_far(server)
+    reads, scripts, commands = ((now - then) / options.count for now, then in zip(after, before, strict=True))
     return {
         "workflows/s": options.count / took[0],
-        "client ms": (time.process_time() - own) * 1000 / options.count,
-        "server ms": (cpu(server) - used) * 1000 / options.count,
+        "client CPU ms": own * 1000 / options.count,
+        "server CPU ms": used * 1000 / options.count,
+        "reads by the server": reads,
+        "scripts": scripts,
+        "commands in all": commands,
+        "memory MB": memory(),
     }
 
 
@@ -254,7 +277,43 @@ def idle(options: argparse.Namespace) -> dict[str, float]:
     return {"commands/s": seen[0]}
 
 
-MEASURES = {"throughput": throughput, "latency": latency, "idle": idle}
+def imports(options: argparse.Namespace) -> dict[str, float]:
+    """How long importing a front-end takes over importing the client, which is there already; and what it holds."""
+    held, began = memory(), time.perf_counter()
+    modules(options.implementation)
+    return {"import ms": (time.perf_counter() - began) * 1000, "import MB": memory() - held}
+
+
+def load(options: argparse.Namespace) -> dict[str, float]:
+    """How long reading a checkpoint of 10,000 steps takes, the median of 15."""
+    _, stores = modules(options.implementation)
+    fields: Any = {f"step {n}": f'{n}:1700000000000:{{"id": {n}, "ok": true}}' for n in range(10_000)}
+    blocking = BlockingRedis.from_url(options.url, decode_responses=True)
+    blocking.hset(f"{options.namespace}:{{w}}", mapping=fields)
+    took: list[float] = []
+    if options.implementation == "blocking":
+        store = stores.RedisCheckpointer(blocking, options.namespace)
+        for _ in range(15):
+            began = time.perf_counter()
+            store.load("w")
+            took.append(time.perf_counter() - began)
+    else:
+
+        async def main() -> None:
+            client = Redis.from_url(options.url, decode_responses=True)
+            store = stores.RedisCheckpointer(client, options.namespace)
+            for _ in range(15):
+                began = time.perf_counter()
+                await store.load("w")
+                took.append(time.perf_counter() - began)
+            await client.aclose()
+
+        asyncio.run(main())
+    blocking.delete(f"{options.namespace}:{{w}}")
+    return {"load ms": statistics.median(took) * 1000}
+
+
+MEASURES = {"throughput": throughput, "latency": latency, "idle": idle, "imports": imports, "load": load}
 
 
 def main() -> None:

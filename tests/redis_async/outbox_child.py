@@ -9,6 +9,8 @@ import sys
 from pathlib import Path
 from typing import Any
 
+sys.path.insert(0, str(Path(__file__).parents[1]))
+
 from durably_redis_async import SplitDurable, advance
 from support import ms
 from support_async import Faults, client, run_alone

@@ -228,3 +228,30 @@ async def test_a_claim_cancelled_in_flight_is_given_back(namespace: str) -> None
     running.cancel()
     await asyncio.gather(running, return_exceptions=True)
     assert await store.claim("w") is not None
+
+
+async def test_callers_cancelled_within_a_shared_batch_leave_the_others_their_own_answers(
+    redis: Redis, namespace: str
+) -> None:
+    store = RedisCheckpointer(redis, namespace)
+    holder = await claimed(store, "w")
+    answered = 0
+
+    async def one(number: int) -> None:
+        nonlocal answered
+        written = await store.record(holder, f"s{number}", number)
+        assert written.first and written.value == number
+        answered += 1
+
+    for turn in range(20):
+        callers = [asyncio.ensure_future(one(turn * 50 + n)) for n in range(50)]
+        for first in range(3):
+            await asyncio.sleep(0.0002 * first)
+            for caller in callers[first::7]:
+                caller.cancel()
+        ended = await asyncio.gather(*callers, return_exceptions=True)
+        assert not [error for error in ended if isinstance(error, Exception)]
+    assert answered >= 20 * 28
+    recorded = await store.load("w")
+    assert recorded == {name: int(name[1:]) for name in recorded}
+    assert len(recorded) >= answered

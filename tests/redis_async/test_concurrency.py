@@ -12,7 +12,6 @@ from durably_redis_async._client import Redis, RedisConnectionError, patiently
 from durably_redis_async._concurrency import (
     Draining,
     Event,
-    Gathering,
     Mailbox,
     Nursery,
     Slots,
@@ -20,6 +19,7 @@ from durably_redis_async._concurrency import (
     shielded,
     wait_for,
 )
+from durably_redis_async._gathering import SHARED, Gathering, kept
 
 
 async def test_waiting_for_an_event_says_whether_it_is_set() -> None:
@@ -68,6 +68,110 @@ async def test_a_shielded_call_that_is_itself_cancelled_says_so() -> None:
 
     with pytest.raises(asyncio.CancelledError):
         await shielded(call)
+
+
+async def keep(said: list[int], gathering: Gathering[int, int]) -> list[int]:
+    return [await gathering.say(one) for one in said]
+
+
+async def test_a_kept_call_ends_though_its_caller_is_cancelled_again_and_again() -> None:
+    under_way, flushed = asyncio.Event(), 0
+
+    async def flush(said: list[int]) -> list[int]:
+        nonlocal flushed
+        under_way.set()
+        await asyncio.sleep(0.02)
+        flushed += len(said)
+        if 13 in said:
+            raise LookupError("unlucky")
+        return said
+
+    gathering: Gathering[int, int] = Gathering(flush)
+    heard: list[object] = []
+
+    async def both() -> None:
+        try:
+            heard.append(await kept(keep, [1, 2, 3], gathering))
+        except BaseException as error:
+            heard.append(type(error))
+            raise
+
+    running = asyncio.ensure_future(both())
+    other = asyncio.ensure_future(gathering.say(7))
+    await under_way.wait()
+    for _ in range(4):
+        running.cancel()
+        await asyncio.sleep(0.005)
+    with pytest.raises(asyncio.CancelledError):
+        await running
+    assert heard == [asyncio.CancelledError] and flushed == 4
+    assert await other == 7
+    assert await kept(keep, [1, 2], gathering) == [1, 2]
+
+    failing = asyncio.ensure_future(kept(keep, [1, 13, 2], gathering))
+    await asyncio.sleep(0.005)
+    failing.cancel()
+    with pytest.raises(LookupError):
+        await failing
+
+
+async def test_a_kept_call_may_wait_for_something_else_as_well() -> None:
+    ended = asyncio.Event()
+
+    async def call() -> int:
+        await asyncio.sleep(0)
+        await asyncio.sleep(0.02)
+        ended.set()
+        return 1
+
+    running = asyncio.ensure_future(kept(call))
+    for _ in range(3):
+        await asyncio.sleep(0.001)
+        running.cancel()
+    with pytest.raises(asyncio.CancelledError):
+        await running
+    assert ended.is_set()
+    assert await kept(call) == 1
+
+
+async def test_a_kept_call_that_nobody_runs_any_more_is_closed() -> None:
+    closed: list[str] = []
+
+    async def flush(said: list[int]) -> list[int]:
+        return said
+
+    gathering: Gathering[int, int] = Gathering(flush)
+
+    async def call() -> None:
+        try:
+            await gathering.say(1)
+        finally:
+            closed.append("closed")
+
+    left = kept(call)
+    left.send(None)
+    left.close()
+    assert closed == ["closed"]
+    await asyncio.sleep(0)
+
+
+async def test_a_timeout_around_a_kept_call_is_one_when_the_call_has_ended() -> None:
+    async def flush(said: list[int]) -> list[int]:
+        await asyncio.sleep(0.03)
+        return said
+
+    gathering: Gathering[int, int] = Gathering(flush)
+    ended: list[int] = []
+
+    async def call() -> None:
+        ended.append(await gathering.say(1))
+
+    with pytest.raises(TimeoutError):
+        async with asyncio.timeout(0.01):
+            await kept(call)
+    assert ended == [1]
+    task = asyncio.current_task()
+    assert task is not None and not task.cancelling()
 
 
 async def test_slots_are_given_in_turn_and_never_lost() -> None:
@@ -161,6 +265,71 @@ async def test_work_can_be_stopped_before_it_begins_and_while_it_runs() -> None:
     assert ended.is_set()
 
 
+@pytest.mark.parametrize("swallows", [False, True])
+async def test_work_that_runs_here_is_stopped_and_its_caller_is_not(swallows: bool) -> None:
+    began = asyncio.Event()
+
+    async def call() -> None:
+        began.set()
+        try:
+            await asyncio.sleep(60)
+        except asyncio.CancelledError:
+            if not swallows:
+                raise
+
+    early = Work()
+    early.cancel()
+    await early.run_here(call)
+    assert not began.is_set()
+    late = Work()
+
+    async def caller() -> str:
+        await late.run_here(call)
+        await asyncio.sleep(0.01)
+        return "went on"
+
+    running = asyncio.ensure_future(caller())
+    await began.wait()
+    late.cancel()
+    assert await running == "went on"
+    assert not running.cancelling()
+
+
+@pytest.mark.parametrize("ours_first", [False, True])
+async def test_a_caller_that_is_cancelled_with_its_work_is_cancelled(ours_first: bool) -> None:
+    began = asyncio.Event()
+
+    async def call() -> None:
+        began.set()
+        await asyncio.sleep(60)
+
+    work = Work()
+    running = asyncio.ensure_future(work.run_here(call))
+    await began.wait()
+    for ours in (ours_first, not ours_first):
+        if ours:
+            work.cancel()
+        else:
+            running.cancel()
+    with pytest.raises(asyncio.CancelledError):
+        await running
+
+
+async def test_work_that_runs_here_and_cancels_itself_leaves_its_caller_alone() -> None:
+    async def call() -> None:
+        other = asyncio.get_running_loop().create_future()
+        other.cancel()
+        await other
+
+    await Work().run_here(call)
+
+    async def fails() -> None:
+        raise LookupError("no")
+
+    with pytest.raises(LookupError):
+        await Work().run_here(fails)
+
+
 async def test_work_ends_with_its_caller() -> None:
     ended = asyncio.Event()
 
@@ -232,6 +401,31 @@ async def test_callers_that_gather_share_flushes_and_none_is_lost() -> None:
         await first
 
 
+async def test_many_callers_are_two_flushes_that_overlap_and_few_are_one() -> None:
+    sizes: list[int] = []
+    overlapped: list[int] = []
+    under_way = 0
+
+    async def flush(said: list[int]) -> list[int]:
+        nonlocal under_way
+        sizes.append(len(said))
+        under_way += 1
+        await asyncio.sleep(0.01)
+        overlapped.append(under_way)
+        under_way -= 1
+        return said
+
+    gathering: Gathering[int, int] = Gathering(flush)
+    for _ in range(2):
+        sizes.clear()
+        assert await asyncio.gather(*map(gathering.say, range(SHARED * 2))) == list(range(SHARED * 2))
+        assert sizes == [SHARED, SHARED]
+        assert max(overlapped) == 2
+    sizes.clear()
+    await asyncio.gather(*map(gathering.say, range(SHARED - 1)))
+    assert sizes == [SHARED - 1]
+
+
 @pytest.mark.parametrize("ends", ["lost", "answered"])
 async def test_a_cancellation_that_the_client_swallows_is_one_all_the_same(ends: str) -> None:
     calls = 0
@@ -286,3 +480,39 @@ async def test_gathering_serves_a_caller_that_comes_as_both_lanes_end() -> None:
     await asyncio.sleep(0.01)
     gate.set()
     assert list(await asyncio.wait_for(asyncio.gather(first, second), 2)) == [3, 2]
+
+
+async def _fails(after: float) -> None:
+    await asyncio.sleep(after)
+    raise RuntimeError("failed")
+
+
+async def _lingers() -> None:
+    try:
+        await asyncio.sleep(60)
+    finally:
+        await asyncio.sleep(0.05)
+
+
+async def test_a_nursery_that_failed_leaves_no_cancellation_behind() -> None:
+    with pytest.raises(BaseExceptionGroup):
+        async with Nursery() as nursery:
+            nursery.start(_fails, 0.01)
+    task = asyncio.current_task()
+    assert task is not None and task.cancelling() == 0
+
+
+async def test_a_failure_does_not_undo_a_cancellation() -> None:
+    async def work() -> None:
+        try:
+            async with Nursery() as nursery:
+                nursery.start(_fails, 0.01)
+                nursery.start(_lingers)
+        except BaseExceptionGroup:
+            await asyncio.sleep(60)  # as a caller does that tries again
+
+    running = asyncio.ensure_future(work())
+    await asyncio.sleep(0.03)  # one has failed, the other cleans up
+    running.cancel()
+    with pytest.raises(asyncio.CancelledError):
+        await asyncio.wait_for(running, 1)

@@ -10,6 +10,8 @@ import sys
 from pathlib import Path
 from typing import Any
 
+sys.path.insert(0, str(Path(__file__).parents[1]))
+
 from durably_redis_sync import SplitDurable, advance
 from support import ms
 from support_sync import Faults, client, run_alone

@@ -35,7 +35,6 @@ from durably_redis_sync import (
 )
 from durably_redis_sync._concurrency import (
     Draining,
-    Gathering,
     Guard,
     Mailbox,
     Nursery,
@@ -44,6 +43,7 @@ from durably_redis_sync._concurrency import (
     shielded,
     wait_for,
 )
+from durably_redis_sync._gathering import Gathering
 from redis import Redis
 from support import ms, same
 from support_sync import Event, Started, eventually

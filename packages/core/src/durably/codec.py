@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Sequence
 from typing import Protocol, TypeVar, runtime_checkable
 
 from durably.exact import advice, came_back_untyped, describe, difference, trouble
@@ -57,6 +58,9 @@ def no_form(codec: object, value: object, error: Exception) -> Unencodable:
     return Unencodable(f"{path} is {describe(what)}, which {codec!r} cannot carry: {error}: {advice(what)}")
 
 
+_encode = json.JSONEncoder(sort_keys=True, allow_nan=False).encode
+
+
 class JsonCodec:
     """The standard library's JSON: readable with `redis-cli`, keys sorted, NaN and infinities refused.
 
@@ -73,7 +77,7 @@ class JsonCodec:
         """JSON text. Raises `TypeError` for what JSON has no form for, `ValueError` for NaN and infinities."""
         if self.strict:
             return self.carry(value)[0]
-        return json.dumps(value, sort_keys=True, allow_nan=False)
+        return _encode(value)
 
     def decode(self, encoded: str) -> object:
         """The value of JSON text. Raises `ValueError` if it is not JSON."""
@@ -83,6 +87,8 @@ class JsonCodec:
     def carry(self, value: object) -> tuple[str, object]:
         """Both at once. Raises `Unencodable` (strict) for what does not come back equal in value and type."""
         if not self.strict:
+            if value is None or type(value) is bool or type(value) is int:
+                return _encode(value), value
             text = self.encode(value)
             return text, self.decode(text)
         try:
@@ -95,6 +101,15 @@ class JsonCodec:
         if not came_back_untyped(value, back):
             raise refuse(self, value, back)
         return text, back
+
+    def decode_many(self, encoded: Sequence[str]) -> list[object]:
+        """The values of many encodings at once. Raises `ValueError` if one of them is none, `TypeError` for a subclass."""
+        if type(self) is not JsonCodec:
+            raise TypeError("a codec derived from this one may read in a way of its own")
+        values: list[object] = json.loads(f"[{','.join(encoded)}]")
+        if len(values) != len(encoded):
+            raise ValueError("one of them is no encoding of one value")
+        return values
 
     def __repr__(self) -> str:
         return "JsonCodec(strict=True)" if self.strict else "JsonCodec()"

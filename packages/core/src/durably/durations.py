@@ -7,12 +7,14 @@ total and happens once, here.
 from __future__ import annotations
 
 from datetime import datetime, timedelta
+from functools import lru_cache
 from math import ceil
 
 LONGEST = timedelta(days=36_500)
 """The longest duration there is: what Lua counts exactly, and more than anybody waits."""
 
 _MILLISECOND = timedelta(milliseconds=1)
+_NONE = timedelta(0)
 
 
 def check_duration(name: str, duration: timedelta) -> timedelta:
@@ -22,7 +24,7 @@ def check_duration(name: str, duration: timedelta) -> timedelta:
     """
     if not isinstance(duration, timedelta):
         raise TypeError(f"{name} must be a timedelta, not {type(duration).__name__}: {duration!r}")
-    if duration <= timedelta(0):
+    if duration <= _NONE:
         raise ValueError(f"{name} must be positive, not {duration!r}")
     if duration > LONGEST:
         raise ValueError(f"{name} must be at most {LONGEST.days} days, not {duration!r}")
@@ -45,6 +47,7 @@ def check_moment(name: str, moment: datetime) -> datetime:
     return moment
 
 
+@lru_cache(1024)
 def milliseconds(duration: timedelta) -> int:
     """`duration` in whole milliseconds, rounded up."""
     return ceil(duration / _MILLISECOND)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import os
 import weakref
 from typing import Any
@@ -25,7 +26,25 @@ def renew_at_fork(owner: object, attribute: str) -> None:
         _owners[id(owner), attribute] = owner
 
 
+class _Nonces:
+    """A prefix of this process's own and a counter, which is one step even where threads share it."""
+
+    def __init__(self) -> None:
+        self.prefix = uuid4().hex
+        self.numbers = itertools.count()
+
+
+_nonces = _Nonces()
+
+
+def nonce() -> str:
+    """Text that no call had before, in this process or in another: far cheaper than a name of its own for each."""
+    own = _nonces
+    return f"{own.prefix}{next(own.numbers):x}"
+
+
 def _renew() -> None:
+    _nonces.__init__()  # type: ignore[misc]
     for (_, attribute), owner in list(_owners.items()):
         setattr(owner, attribute, fresh())
 

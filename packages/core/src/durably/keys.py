@@ -174,6 +174,8 @@ def _check_text(what: str, text: str) -> str:
 
     Keys are made by formatting and members by encoding: a name that gives two texts would be in two places.
     """
+    if type(text) is str and text.isascii():
+        return text
     if not isinstance(text, str):
         raise TypeError(f"{what} must be text, not {type(text).__name__}: {text!r}")
     if f"{text}" != str.__str__(text):

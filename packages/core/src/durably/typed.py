@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Callable
+from types import FunctionType
 from typing import Any, Generic, TypeVar, get_origin
 
 import msgspec
@@ -94,7 +95,11 @@ def _converts(type: Any) -> bool:
 
 def parser(parse: Any) -> Callable[[object], Any]:
     """`parse` as it is called: a type that values can be converted to becomes a typed parse, all else stays."""
-    if isinstance(parse, TypedParse) or not (isinstance(parse, type) or get_origin(parse) is not None):
+    if (
+        type(parse) is FunctionType
+        or isinstance(parse, TypedParse)
+        or not (isinstance(parse, type) or get_origin(parse) is not None)
+    ):
         call: Callable[[object], Any] = parse
         return call
     try:

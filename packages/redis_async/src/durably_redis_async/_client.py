@@ -9,7 +9,7 @@ import time
 from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import dataclass, replace
 from typing import Any, TypeGuard, TypeVar
-from weakref import WeakKeyDictionary
+from weakref import finalize, ref
 
 import redis.exceptions
 from durably.durability import Ack
@@ -33,7 +33,8 @@ from durably_redis_async._cluster import (
     prepared,
     relearn,
 )
-from durably_redis_async._concurrency import Gathering
+from durably_redis_async._gathering import Gathering
+from durably_redis_async._transport import Transport, exchange, is_lean, use_transport
 from durably_redis_async.settings import asks_sentinels, options_of, same_database, socket_timeout
 
 __all__ = [
@@ -44,6 +45,7 @@ __all__ = [
     "RedisTimeoutError",
     "ResponseError",
     "Script",
+    "Transport",
     "attempt_alone",
     "check_client",
     "check_slot",
@@ -57,6 +59,7 @@ __all__ = [
     "send",
     "send_together",
     "socket_timeout",
+    "use_transport",
 ]
 
 T = TypeVar("T")
@@ -181,7 +184,7 @@ class Script:
         return Call(self.client, command, answer, self.source, raw, ack=ack)
 
 
-@dataclass(frozen=True)
+@dataclass(slots=True, eq=False)
 class Call:
     """One command, with what makes its answer of the reply, and the script's source if it runs one.
 
@@ -238,23 +241,40 @@ async def send_together(calls: Sequence[Call]) -> list[object]:
     return answers
 
 
-_Gatherings = WeakKeyDictionary[AnyRedis, dict[str, Gathering[list[Call], list[Any]]]]
-_gatherings: tuple[_Gatherings, _Gatherings] = (WeakKeyDictionary(), WeakKeyDictionary())
-"""Those of calls that are answered at once, and of those that wait for acknowledgements: none waits for another's."""
+class _Lanes:
+    """Where calls of one client are sent together, by node of a cluster: those that are answered at once, and those
+    that wait for acknowledgements. None waits for another's."""
+
+    def __init__(self, client: AnyRedis) -> None:
+        self.client = ref(client)
+        self.of: tuple[dict[str, Gathering[list[Call], list[Any]]], ...] = ({}, {})
+        for nodes in self.of:
+            nodes[""] = Gathering(_flush)
+
+
+_lanes: dict[int, _Lanes] = {}
+
+
+def _lanes_of(client: AnyRedis) -> _Lanes:
+    key = id(client)
+    found = _lanes.get(key)
+    if found is None or found.client() is not client:
+        found = _lanes[key] = _Lanes(client)
+        finalize(client, _lanes.pop, key, None).atexit = False
+    return found
 
 
 async def _gathering(call: Call, acks: bool) -> Gathering[list[Call], list[Any]]:
     """Where `call` is sent together with others: per client, and per node of a cluster."""
-    client, node = call.client, ""
-    if is_cluster(client):
+    client = call.client
+    nodes = _lanes_of(client).of[acks]
+    if not is_cluster(client):
+        return nodes[""]
 
-        async def name(client: RedisCluster = client) -> str:
-            return str((await node_of(client, call.key)).name)
+    async def name(client: RedisCluster = client) -> str:
+        return str((await node_of(client, call.key)).name)
 
-        node = await patiently(client, name)
-    nodes = _gatherings[acks].get(client)
-    if nodes is None:
-        nodes = _gatherings[acks].setdefault(client, {})
+    node = await patiently(client, name)
     found = nodes.get(node)
     if found is None:
         found = nodes.setdefault(node, Gathering(_flush))
@@ -268,20 +288,24 @@ async def _flush(groups: list[list[Call]]) -> list[list[Any]]:
 
     async def attempt() -> list[list[Any]]:
         calls = [call for group in groups for call in group]
-        if len(calls) == 1 and not is_cluster(client):
+        if len(calls) == 1 and not is_cluster(client) and not is_lean(client):
             return [[await _caught(calls[0], calls[0].command)]]
         try:
-            replies = iter(await _pipelined(calls))
+            replies = await _pipelined(calls)
         except UnicodeDecodeError:
             return [await _one_by_one(group) for group in groups]
-        found = [[next(replies) for _ in group] for group in groups]
-        again: tuple[type[Exception], ...] = (NoScriptError,)
-        if is_cluster(client):
-            again += UNSETTLED
-        for n, group in enumerate(groups):
-            if any(isinstance(reply, again) for reply in found[n]):
-                # all of it again, in order: what comes after a script may build on it
-                found[n] = await _one_by_one(group)
+        found, start = [], 0
+        for group in groups:
+            found.append(replies[start : start + len(group)])
+            start += len(group)
+        if any([isinstance(reply, Exception) for reply in replies]):
+            again: tuple[type[Exception], ...] = (NoScriptError,)
+            if is_cluster(client):
+                again += UNSETTLED
+            for n, group in enumerate(groups):
+                if any(isinstance(reply, again) for reply in found[n]):
+                    # all of it again, in order: what comes after a script may build on it
+                    found[n] = await _one_by_one(group)
         return found
 
     async def standing() -> list[list[Any]]:
@@ -374,15 +398,19 @@ async def _caught(call: Call, command: tuple[str | int | float | bytes, ...]) ->
 async def _pipelined(calls: Sequence[Call], *, raises: bool = False) -> list[Any]:
     """The replies of calls on one connection; one whose write was not acknowledged as asked has that for its reply."""
     client = calls[0].client
-    asked = list(dict.fromkeys(call.ack for call in calls if call.ack is not None))
-    commands: list[tuple[tuple[Any, ...], dict[str, Any]]] = [
+    asked = list(dict.fromkeys([call.ack for call in calls if call.ack is not None]))
+    if is_lean(client):
+        commands = [call.command for call in calls] + [ack.command for ack in asked]
+        raws = [call.raw for call in calls] + [False for _ in asked]
+        replies = await exchange(client, commands, raws)
+        return replies if not asked and not raises else _with_acks(calls, asked, replies, raises)
+    queued: list[tuple[tuple[Any, ...], dict[str, Any]]] = [
         (call.command, {NEVER_DECODE: True} if call.raw else {}) for call in calls
     ]
-    commands += [(ack.command, {}) for ack in asked]
-    replies: list[Any]
+    queued += [(ack.command, {}) for ack in asked]
     if is_cluster(client):
         try:
-            replies = await on_one_node(client, calls[0].key, commands)
+            replies = await on_one_node(client, calls[0].key, queued)
         except (RedisConnectionError, RedisTimeoutError):
             await relearn(client, calls[0].key)
             raise
@@ -391,9 +419,13 @@ async def _pipelined(calls: Sequence[Call], *, raises: bool = False) -> list[Any
     else:
         async with client.pipeline(transaction=False) as pipe:
             sending: Any = pipe
-            for words, options in commands:
+            for words, options in queued:
                 sending.execute_command(*words, **options)
             replies = await pipe.execute(raise_on_error=False)
+    return _with_acks(calls, asked, replies, raises)
+
+
+def _with_acks(calls: Sequence[Call], asked: list[Ack], replies: list[Any], raises: bool) -> list[Any]:
     said = dict(zip(asked, replies[len(calls) :], strict=True))
     return [_acknowledged(call, reply, said, raises) for call, reply in zip(calls, replies, strict=False)]
 

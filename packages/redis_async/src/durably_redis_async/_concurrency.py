@@ -4,20 +4,19 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
-import copy
 import inspect
 import signal
+import sys
 import threading
 from collections import deque
 from collections.abc import Awaitable, Callable, Mapping
-from types import TracebackType
-from typing import Any, ClassVar, Generic, ParamSpec, TypeVar
+from types import CoroutineType, TracebackType
+from typing import TYPE_CHECKING, Any, ClassVar, Generic, ParamSpec, TypeVar
 
 __all__ = [
     "CANCELLED",
     "Draining",
     "Event",
-    "Gathering",
     "Guard",
     "Mailbox",
     "Nursery",
@@ -35,12 +34,6 @@ __all__ = [
 P = ParamSpec("P")
 T = TypeVar("T")
 In = TypeVar("In")
-
-LANES = 2
-"""How many round trips of one client may be under way for callers that gather."""
-
-MOST = 200
-"""How many callers share one at the most."""
 
 Returning = Callable[P, Awaitable[T]]
 """A call that gives a `T` in this flavour's way."""
@@ -64,20 +57,22 @@ async def wait_for(event: Event, timeout: float | None) -> bool:
     return True
 
 
-class Guard:
-    """Keeps shared state whole while threads use it. Here nothing else runs between two waits."""
+if TYPE_CHECKING:
 
-    def __enter__(self) -> None:
-        return None
+    class Guard:
+        """Keeps shared state whole while threads use it. Here nothing else runs between two waits."""
 
-    def __exit__(self, *_: object) -> None:
-        return None
+        def __enter__(self) -> object: ...
+        def __exit__(self, *_: object) -> None: ...
+
+else:
+    Guard = threading.RLock  # never waited for here, and entered faster than anything written in Python
 
 
 async def called(effect: Callable[[], Awaitable[T]], what: str) -> T:
     """What `effect` gives. Raises `TypeError` naming `what` for one of the other flavour."""
     made = effect()
-    if not inspect.isawaitable(made):
+    if type(made) is not CoroutineType and not inspect.isawaitable(made):
         raise TypeError(f"{what} must be async here: it gave {type(made).__name__}, which cannot be awaited")
     return await made
 
@@ -160,7 +155,7 @@ class Work:
         return self._running.get_name() if self._running is not None else "nothing"
 
     async def run(self, call: Callable[P, Awaitable[object]], *args: P.args, **kwargs: P.kwargs) -> None:
-        """Run the call to its end, or until `cancel`. A failure comes in a group."""
+        """Run the call to its end, or until `cancel`, apart from what the caller runs in. A failure comes in a group."""
         if self._stopped:
             return
 
@@ -170,11 +165,36 @@ class Work:
         async with asyncio.TaskGroup() as group:
             self._running = group.create_task(inner())
 
+    async def run_here(self, call: Callable[P, Awaitable[object]], *args: P.args, **kwargs: P.kwargs) -> None:
+        """The same in what the caller runs in, which nobody else works in. A failure comes as it is."""
+        if self._stopped:
+            return
+        task = asyncio.current_task()
+        assert task is not None
+        before = task.cancelling()
+        self._running = task
+        cancelled: asyncio.CancelledError | None = None
+        try:
+            await call(*args, **kwargs)
+        except asyncio.CancelledError as error:
+            cancelled = error
+        finally:
+            self._running = None
+            ours = int(self._stopped and task.cancelling() > before)
+            if ours:
+                task.uncancel()
+        if cancelled is not None and task.cancelling() > before:
+            raise cancelled
+
     def cancel(self) -> None:
         """Ask it to stop."""
         self._stopped = True
         if self._running is not None:
             self._running.cancel()
+
+
+_LEAVES_A_CANCELLATION = sys.version_info < (3, 13)
+"""Before, a group that failed while it waited for its end left the cancellation of its parent counted."""
 
 
 class Nursery:
@@ -186,34 +206,45 @@ class Nursery:
     def __init__(self, *on_failure: Event) -> None:
         self._on_failure = on_failure
         self._group = asyncio.TaskGroup()
-        self._running: set[asyncio.Task[None]] = set()
+        self._running: set[asyncio.Task[object]] = set()
 
     async def __aenter__(self) -> Nursery:
+        self._parent = asyncio.current_task()
+        self._before = 0 if self._parent is None else self._parent.cancelling()
         await self._group.__aenter__()
         return self
 
     async def __aexit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> bool | None:
-        await self._group.__aexit__(kind, error, trace)
+        failed_before = self._group_failed()
+        try:
+            await self._group.__aexit__(kind, error, trace)
+        except BaseExceptionGroup as group:
+            parent = self._parent
+            if parent is not None:
+                if _LEAVES_A_CANCELLATION and self._group_failed() and not failed_before:
+                    parent.uncancel()
+                if parent.cancelling() > self._before:  # a failure beside it does not undo a cancellation
+                    raise asyncio.CancelledError from group
+            raise
         return None
+
+    def _group_failed(self) -> bool:
+        return bool(getattr(self._group, "_parent_cancel_requested", False))
 
     def start(self, call: Callable[P, Awaitable[object]], *args: P.args, **kwargs: P.kwargs) -> None:
         """Start a call."""
-
-        async def run() -> None:
-            try:
-                await call(*args, **kwargs)
-            except CANCELLED:
-                raise
-            except BaseException:
-                for event in self._on_failure:
-                    event.set()
-                raise
-
-        running = self._group.create_task(run())
+        made: Any = call(*args, **kwargs)
+        running = self._group.create_task(made)
         self._running.add(running)
-        running.add_done_callback(self._running.discard)
+        running.add_done_callback(self._ended)
+
+    def _ended(self, running: asyncio.Task[object]) -> None:
+        self._running.discard(running)
+        if not running.cancelled() and running.exception() is not None:
+            for event in self._on_failure:
+                event.set()
 
     async def settle(self, timeout: float | None) -> bool:
         """Wait until every call has ended, for `timeout` seconds at most; whether they have."""
@@ -227,62 +258,6 @@ class Nursery:
             running.cancel()
 
     abandon = cancel
-
-
-class Gathering(Generic[In, T]):
-    """Sends what several callers have to say at once: what comes while a round trip is under way goes with the next.
-
-    `flush` takes what they say and gives the answers, in order. A caller that is cancelled leaves the others alone.
-    """
-
-    def __init__(self, flush: Callable[[list[In]], Awaitable[list[T]]]) -> None:
-        self._flush = flush
-        self._waiting: list[tuple[In, asyncio.Future[T]]] = []
-        self._running: set[asyncio.Task[None]] = set()
-
-    async def say(self, what: In) -> T:
-        """The answer to `what`. Raises what `flush` raises."""
-        answer: asyncio.Future[T] = asyncio.get_running_loop().create_future()
-        self._waiting.append((what, answer))
-        # a lane that has ended is still among them until the loop comes by: it hears nobody any more
-        if sum(not one.done() for one in self._running) < LANES:
-            running = asyncio.ensure_future(self._run())
-            self._running.add(running)
-            running.add_done_callback(self._running.discard)
-        return await answer
-
-    async def _run(self) -> None:
-        try:
-            await self._serve()
-        finally:
-            # here, not when the loop gets to it: a caller in between would count on a lane that has ended
-            running = asyncio.current_task()
-            if running is not None:
-                self._running.discard(running)
-
-    async def _serve(self) -> None:
-        while self._waiting:
-            batch, self._waiting = self._waiting[:MOST], self._waiting[MOST:]
-            try:
-                answers = await self._flush([what for what, _ in batch])
-            except BaseException as error:
-                for _, answer in batch:
-                    if not answer.done():
-                        answer.set_exception(_alike(error))
-                if not isinstance(error, Exception):
-                    raise
-            else:
-                for (_, answer), said in zip(batch, answers, strict=True):
-                    if not answer.done():
-                        answer.set_result(said)
-
-
-def _alike(error: BaseException) -> BaseException:
-    """An error of the same kind for one more caller: each has a traceback of its own."""
-    try:
-        return copy.copy(error)
-    except Exception:
-        return error
 
 
 class Draining:

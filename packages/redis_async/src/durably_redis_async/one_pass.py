@@ -13,12 +13,13 @@ from durably.signals import CheckpointGone, Fenced
 from durably.values import CANCELLED, Delivery, Pass, Sleeping, now_utc
 
 from durably_redis_async._concurrency import shielded
+from durably_redis_async._gathering import kept
 from durably_redis_async.extending import extending
 from durably_redis_async.interfaces import Durable
 from durably_redis_async.keeper import Held, Keeper
 from durably_redis_async.resume import LEAVING, Body, finish, settle
 from durably_redis_async.run import Run
-from durably_redis_async.together import Opening, close_pass, open_pass
+from durably_redis_async.together import Opening, close_pass, gathers, open_pass
 
 _AT_ONCE = datetime(1970, 1, 1, tzinfo=timezone.utc)
 """A deadline that has come, whatever the clocks say."""
@@ -38,7 +39,9 @@ class OnePass:
         budget: timedelta,
         contended: timedelta,
         now: Callable[[], datetime],
+        here: bool = True,
     ) -> None:
+        """`here`: what this runs in is the pass's own."""
         self.durable = durable
         self.body = body
         self.keeper = keeper
@@ -46,6 +49,8 @@ class OnePass:
         self.budget = budget
         self.contended = contended
         self.now = now
+        self.here = here
+        self.keep: Any = kept if gathers(durable) else shielded
 
     async def run(self, delivery: Delivery) -> None:
         """Claim, run, give back, answer; whatever goes wrong with this workflow is logged and goes no further."""
@@ -70,11 +75,11 @@ class OnePass:
             opened.append(await open_pass(self.durable, delivery, self.budget, self.lease))
 
         try:
-            await shielded(claim)
+            await self.keep(claim)
         except LEAVING:
             for opening in opened:
                 if opening.holder is not None:
-                    await shielded(self._release, opening.holder)
+                    await self.keep(self._release, opening.holder)
             raise
         except CheckpointGone as error:
             _log.error("workflow %r is parked: %s", workflow, error)
@@ -117,11 +122,12 @@ class OnePass:
         run.extend = self._extending(held)
         over = False
         try:
-            await held.work.run(_finish, run, self.body, outcomes, failures)
+            running = held.work.run_here if self.here else held.work.run
+            await running(_finish, run, self.body, outcomes, failures)
             over = bool(outcomes) and held.why is None
         finally:
             if not over:
-                await shielded(self._give_back, held, failures[0] if failures else None)
+                await self.keep(self._give_back, held, failures[0] if failures else None)
         if over:
             await self._answer(held, outcomes[0])
             return outcomes[0]
@@ -151,7 +157,7 @@ class OnePass:
             if last is not None:
                 await self._close(held.holder, last, wake_at, outcome)
 
-        await shielded(close)
+        await self.keep(close)
 
     async def _extend(self, holder: Pass, within: timedelta) -> bool:
         return await self.durable.checkpointer.extend(holder, within, self.lease)

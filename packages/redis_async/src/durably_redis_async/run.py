@@ -16,10 +16,11 @@ from durably.typed import parser
 from durably.values import INBOX, INPUT, Entry, Pass, Recorded, now_utc
 
 from durably_redis_async._concurrency import Guard, Returning, called, shielded
+from durably_redis_async._gathering import kept
 from durably_redis_async.extending import Extend
 from durably_redis_async.interfaces import Checkpointer, Durable
 from durably_redis_async.outbox import Outbox
-from durably_redis_async.proving import Proven, option, prepared
+from durably_redis_async.proving import Proven, asked, option, prepared
 
 T = TypeVar("T")
 S = TypeVar("S", bound=Suspended)
@@ -104,7 +105,7 @@ class Run(Outbox):
             return await self.checkpointer.transact(self.holder, key, effect, **option(durability))
 
         self._begin(checked=True)
-        made: T = self._parsed(key, typed, await shielded(self._write, key, write))
+        made: T = self._parsed(key, typed, await self._kept(self._write, key, write))
         return made
 
     async def sleep(self, key: str, duration: timedelta) -> None:
@@ -262,8 +263,10 @@ class Run(Outbox):
         if self._has(key):
             return await self._proven.handed(self, key, durability)
         self._check_holding()
-        await prepared(self.checkpointer, durability)
-        await self._cover(within)
+        if asked(self.checkpointer, durability) != "memory":
+            await prepared(self.checkpointer, durability)
+        if within is not None:
+            await self._cover(within)
         value = await called(effect, f"the effect of step {key!r} in workflow {self.workflow!r}")
         value = plain(getattr(self.checkpointer, "codec", None), self.workflow, key, parse, value)
         self._begin(checked=False)
@@ -281,7 +284,11 @@ class Run(Outbox):
             result: Recorded = await self.checkpointer.record(self.holder, key, value, **asked)
             return result.value
 
-        return await shielded(self._write, key, write, then)
+        return await self._kept(self._write, key, write, then)
+
+    @property
+    def _kept(self) -> Any:
+        return kept if getattr(self.checkpointer, "gathers", False) else shielded
 
     async def _write(self, key: str, write: Returning[[], object], then: Then | None = None) -> object:
         """A write that has begun: the pass waits for it, and for what follows from it, before it gives its verdict."""

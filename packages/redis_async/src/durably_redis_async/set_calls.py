@@ -6,10 +6,10 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import replace
 from datetime import datetime, timedelta
-from uuid import uuid4
 
 from durably import queue_scripts as queue
 from durably.durations import check_duration, milliseconds
+from durably.fresh import nonce
 from durably.keys import (
     answers_key,
     bell_key,
@@ -23,7 +23,7 @@ from durably.keys import (
 )
 from durably.values import Delivery, now_utc
 
-from durably_redis_async._client import AnyRedis, Call, Script
+from durably_redis_async._client import AnyRedis, Call, Script, is_cluster
 from durably_redis_async.alarms import Alarms
 
 
@@ -41,6 +41,11 @@ class SetCalls:
     stands: Script
     drop: Script
     finish: Script
+
+    @property
+    def gathers(self) -> bool:
+        """Whether its calls wait for nothing but their turn and their answers: not where a node is looked for first."""
+        return not is_cluster(self.redis)
 
     @property
     def schedule_key(self) -> str:
@@ -103,7 +108,7 @@ class SetCalls:
             delivery.receipt,
             hidden,
             self._moment(),
-            uuid4().hex,
+            nonce(),
             queue.ANSWERS,
             self._near,
         )

@@ -5,12 +5,12 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from datetime import timedelta
 from typing import Any, TypeVar
-from uuid import uuid4
 
 from durably import scripts
 from durably.codec import CheckpointCodec
 from durably.durability import Ack, Durability, check_durability, check_replicas, unsynced
 from durably.durations import check_duration, milliseconds
+from durably.fresh import nonce
 from durably.keys import check_id, check_key, check_once, pass_key, workflow_key
 from durably.queue_scripts import as_text, server_time
 from durably.records import (
@@ -120,7 +120,7 @@ class StoreCalls:
         check_duration("a budget", budget)
         check_duration("alive", alive)
         keys, args = scripts.take(
-            self.namespace, workflow, milliseconds(budget), milliseconds(alive), self._ttl, uuid4().hex, slept
+            self.namespace, workflow, milliseconds(budget), milliseconds(alive), self._ttl, nonce(), slept
         )
 
         def answer(token: Any) -> Pass | None:
@@ -182,6 +182,8 @@ class StoreCalls:
         Raises `ValueError` for no level, for a number of replicas that does not fit it, and where the client would not
         wait for the answer.
         """
+        if (self.durability if durability is None else durability) == "memory" and self.replicas is None:
+            return None
         level = check_durability(self.durability if durability is None else durability)
         count = check_replicas(self.replicas, level)
         if level == "memory":
@@ -252,14 +254,13 @@ class StoreCalls:
             return Entry(key if isinstance(key, str) else key.decode(), back)
 
         ack = self.ack(workflow, "inbox")
-        nonce = uuid4().hex
         keys, args = scripts.file_away(
-            self.namespace, workflow, encoding, self._ttl, nonce, once, ack is not None
+            self.namespace, workflow, encoding, self._ttl, nonce(), once, ack is not None
         )
         return self.file_away.call(keys, args, answer, ack=ack)
 
     def discarding(self, workflow: str) -> Call:
         """`discard` as a call; its answer is how many records there were."""
         self._check_id(workflow)
-        keys, args = scripts.forget(self.namespace, workflow, self._ttl, uuid4().hex)
+        keys, args = scripts.forget(self.namespace, workflow, self._ttl, nonce())
         return self.forget.call(keys, args, int)

@@ -10,7 +10,7 @@ from typing import Any
 from durably.durations import check_duration, check_idle
 from durably.values import BUDGET, LEASE, Delivery, now_utc
 
-from durably_redis_async._concurrency import Draining, Event, Nursery, Slots, process_ends
+from durably_redis_async._concurrency import Draining, Event, Nursery, Slots, process_ends, sleep
 from durably_redis_async.alarms import Alarm, says_when, wake_on_time
 from durably_redis_async.interfaces import Durable, Scheduler
 from durably_redis_async.passes import CONTENDED, LIMIT, check_limit, passes
@@ -31,6 +31,11 @@ GRACE = timedelta(seconds=30)
 _LOOK = 6.0
 _LOOKS = 10
 """How often abandoned deliveries are looked for: this often per lease, and every so many seconds at the least."""
+
+
+_PAUSE = 0.001
+"""How long a worker that has a backlog before it and few slots free waits for more of them, so that one read fills
+several, in seconds."""
 
 
 async def ready(
@@ -61,8 +66,10 @@ async def _pulled(
     stop: Stopping | None,
     several: Any,
     room: Callable[[], int] | None,
+    most: int = 1,
     rest: tuple[bool, ...] = (),
 ) -> AsyncIterator[Delivery]:
+    backlog = False
     pause = min(_LOOK, idle.total_seconds() / _LOOKS)
     look_at = time.monotonic()
     while not process_ends() and (stop is None or not stop.is_set()):
@@ -72,7 +79,12 @@ async def _pulled(
             if delivery is None:
                 look_at = time.monotonic() + pause
         if delivery is None and several is not None and room is not None:
-            for one in await several(within, max(1, room()), *rest):
+            if backlog and room() * 4 < most:
+                await sleep(_PAUSE)
+            asked = max(1, room())
+            found = await several(within, asked, *rest)
+            backlog = len(found) >= asked
+            for one in found:
                 yield one
             continue
         if delivery is None:
@@ -148,7 +160,9 @@ async def work(
     async def pull() -> None:
         try:
             lease = scheduler.lease
-            await run_all(_pulled(scheduler, within, lease, over, several, lambda: slots.free + 1, unsifted))
+            await run_all(
+                _pulled(scheduler, within, lease, over, several, lambda: slots.free + 1, limit, unsifted)
+            )
         finally:
             ended.set()
             if alarm is not None:

@@ -3,22 +3,21 @@
 from __future__ import annotations
 
 import contextvars
-import copy
 import inspect
 import itertools
 import queue
 import signal
 import threading
 import time
+from collections import deque
 from collections.abc import Callable, Mapping
 from types import TracebackType
-from typing import Any, ClassVar, Generic, ParamSpec, TypeVar
+from typing import TYPE_CHECKING, Any, ClassVar, Generic, ParamSpec, TypeVar
 
 __all__ = [
     "CANCELLED",
     "Draining",
     "Event",
-    "Gathering",
     "Guard",
     "Mailbox",
     "Nursery",
@@ -37,12 +36,6 @@ P = ParamSpec("P")
 T = TypeVar("T")
 In = TypeVar("In")
 
-LANES = 2
-"""How many round trips of one client may be under way for callers that gather."""
-
-MOST = 200
-"""How many callers share one at the most."""
-
 Returning = Callable[P, T]
 """A call that gives a `T` in this flavour's way."""
 
@@ -60,17 +53,16 @@ def wait_for(event: Event, timeout: float | None) -> bool:
     return event.wait(timeout)
 
 
-class Guard:
-    """Keeps shared state whole while threads use it."""
+if TYPE_CHECKING:
 
-    def __init__(self) -> None:
-        self._lock = threading.Lock()
+    class Guard:
+        """Keeps shared state whole while threads use it."""
 
-    def __enter__(self) -> None:
-        self._lock.acquire()
+        def __enter__(self) -> object: ...
+        def __exit__(self, *_: object) -> None: ...
 
-    def __exit__(self, *_: object) -> None:
-        self._lock.release()
+else:
+    Guard = threading.Lock
 
 
 class _Deferring:
@@ -122,7 +114,8 @@ class Slots:
 
     def __init__(self, limit: int) -> None:
         self._free = limit
-        self._changed = threading.Condition()
+        self._lock = threading.Lock()
+        self._waiting: deque[Any] = deque()
 
     @property
     def free(self) -> int:
@@ -131,16 +124,38 @@ class Slots:
 
     def acquire(self, timeout: float | None = None) -> bool:
         """Take one, waiting `timeout` seconds at most; whether it was taken."""
-        with self._changed:
-            taken = self._changed.wait_for(lambda: self._free > 0, timeout)
-            self._free -= taken
-            return taken
+        with self._lock:
+            if self._free > 0:
+                self._free -= 1
+                return True
+            turn = threading.Lock()
+            turn.acquire()
+            self._waiting.append(turn)
+        given = False
+        try:
+            given = turn.acquire(timeout=-1 if timeout is None else timeout)
+        except BaseException:
+            if self._taken_back(turn):
+                self.release()
+            raise
+        return given or self._taken_back(turn)
+
+    def _taken_back(self, turn: Any) -> bool:
+        """Wait no longer; whether the turn had come by then."""
+        with self._lock:
+            try:
+                self._waiting.remove(turn)
+            except ValueError:
+                return True
+            return False
 
     def release(self) -> None:
         """Give one back."""
-        with self._changed:
-            self._free += 1
-            self._changed.notify()
+        with self._lock:
+            if self._waiting:
+                self._waiting.popleft().release()
+            else:
+                self._free += 1
 
 
 class Work:
@@ -161,6 +176,8 @@ class Work:
             return
         self._thread = threading.current_thread()
         call(*args, **kwargs)
+
+    run_here = run
 
     def cancel(self) -> None:
         """Ask it to stop."""
@@ -241,7 +258,8 @@ class Nursery:
             finally:
                 with self._changed:
                     self._running -= 1
-                    self._changed.notify_all()
+                    if self._running == 0:
+                        self._changed.notify_all()
                 del call
 
     def _tell(self) -> None:
@@ -261,95 +279,6 @@ class Nursery:
         with self._changed:
             self._abandoned = True
             self._changed.notify_all()
-
-
-class _Said(Generic[In, T]):
-    def __init__(self, what: In) -> None:
-        self.what = what
-        self.turn = threading.Event()
-        self.done = threading.Event()
-        self.leads = False
-        self.gone = False
-        self.answer: T | None = None
-        self.error: BaseException | None = None
-
-
-class Gathering(Generic[In, T]):
-    """Sends what several callers have to say at once: what comes while a round trip is under way goes with the next.
-
-    `flush` takes what they say and gives the answers, in order. One of the callers sends for all that wait, then the
-    next one does.
-    """
-
-    def __init__(self, flush: Callable[[list[In]], list[T]]) -> None:
-        self._flush = flush
-        self._lock = threading.Lock()
-        self._waiting: list[_Said[In, T]] = []
-        self._leading = 0
-
-    def say(self, what: In) -> T:
-        """The answer to `what`. Raises what `flush` raises. A Ctrl-C meanwhile is heard when it is there."""
-        return shielded(self._say, what)
-
-    def _say(self, what: In) -> T:
-        said: _Said[In, T] = _Said(what)
-        with self._lock:
-            self._waiting.append(said)
-            said.leads = self._leading < LANES
-            self._leading += said.leads
-        if not said.leads:
-            try:
-                said.turn.wait()
-            except BaseException:
-                with self._lock:
-                    said.gone = True
-                    if said.leads:
-                        self._hand_on()
-                raise
-        if said.leads:
-            self._lead()
-        said.done.wait()  # another leader may have taken it along
-        if said.error is not None:
-            raise said.error
-        answer: Any = said.answer
-        given: T = answer
-        return given
-
-    def _lead(self) -> None:
-        with self._lock:
-            batch, self._waiting = self._waiting[:MOST], self._waiting[MOST:]
-        try:
-            answers = self._flush([one.what for one in batch]) if batch else []
-            for one, answer in zip(batch, answers, strict=True):
-                one.answer = answer
-        except BaseException as error:
-            for one in batch:
-                one.error = _alike(error)
-            if not isinstance(error, Exception):
-                raise
-        finally:
-            with self._lock:
-                for one in batch:
-                    one.done.set()
-                    one.turn.set()
-                self._hand_on()
-
-    def _hand_on(self) -> None:
-        """Under the lock: let the next one that waits lead, or lead no more."""
-        for one in self._waiting:
-            if not one.gone and not one.leads:
-                one.leads = True
-                one.turn.set()
-                return
-        self._leading -= 1
-
-
-def _alike(error: BaseException) -> BaseException:
-    """An error of the same kind for one more caller: each has a traceback of its own."""
-    try:
-        return copy.copy(error)
-    except Exception:
-        return error
 
 
 class Draining:

@@ -29,11 +29,14 @@ from durably_redis_sync._client import (
     AnyRedis,
     ResponseError,
     Script,
+    Transport,
     check_client,
     check_slot,
+    is_cluster,
     patiently,
     register,
     send,
+    use_transport,
 )
 from durably_redis_sync._concurrency import Guard
 from durably_redis_sync.store_calls import StoreCalls
@@ -55,6 +58,10 @@ class RedisCheckpointer(StoreCalls):
     synced; with `replicas`, that many replicas' files as well). One that is not acknowledged within
     `acknowledged_within` (shorter than the client's `socket_timeout`) raises `NotDurable`, and stands; a server that
     cannot acknowledge is refused with `DurabilityUnsupported` before the first write. See `docs/durability.md`.
+
+    `transport`: how calls that are sent together go over this client, whoever makes them: `"lean"` (unset, this one)
+    writes them straight to a connection of the client's pool, `"plain"` uses the client's own pipelines, which is slower,
+    and is what tools see that watch those. A client of a class of your own, or of a cluster, is always used plainly.
 
     Raises `ValueError` or `TypeError` for what does not fit.
     """
@@ -81,12 +88,15 @@ class RedisCheckpointer(StoreCalls):
     durability: Durability = field(default="memory", kw_only=True)
     replicas: int | None = field(default=None, kw_only=True)
     acknowledged_within: timedelta = field(default=ACKNOWLEDGED_WITHIN, kw_only=True)
+    transport: Transport | None = field(default=None, kw_only=True)
     tried: set[Durability] = field(default_factory=set, init=False, repr=False, compare=False)
     raw: bool = field(default=False, init=False, repr=False, compare=False)
 
     def __post_init__(self) -> None:
         self.raw = is_bytes(self.codec)
         check_client(self.redis, text=not self.raw)
+        if self.transport is not None:
+            use_transport(self.redis, self.transport)
         check_max_bytes(self.max_bytes)
         if self.abandon_after is not None:
             check_duration("abandon_after", self.abandon_after)
@@ -106,6 +116,11 @@ class RedisCheckpointer(StoreCalls):
         self.forget = register(self.redis, scripts.FORGET)
         self.hand_back = register(self.redis, scripts.HAND_BACK)
         self.prove = register(self.redis, scripts.PROVE)
+
+    @property
+    def gathers(self) -> bool:
+        """Whether what it does waits for nothing but calls that gather: a class of somebody's own may wait for more."""
+        return type(self) is RedisCheckpointer and not is_cluster(self.redis)
 
     def transaction(self, source: str) -> Script:
         """The script that runs the effect `source`, built once per source."""
@@ -184,8 +199,10 @@ class RedisCheckpointer(StoreCalls):
 
     def _asks(self, workflow: str, key: str, durability: Durability | None = None) -> Ack | None:
         """What a write asks for, from a server that can be asked."""
-        self.prepare(durability)
-        return self.ack(workflow, key, durability)
+        ack = self.ack(workflow, key, durability)
+        if ack is not None:
+            self.prepare(durability)
+        return ack
 
     def confirm(self, holder: Pass, key: str, *, durability: Durability | None = None) -> None:
         """Return when what was recorded before this claim is as durable as `durability` (unset: the store's) asks.

@@ -14,12 +14,13 @@ from durably.signals import CheckpointGone, Fenced
 from durably.values import CANCELLED, Delivery, Pass, Sleeping, now_utc
 
 from durably_redis_sync._concurrency import shielded
+from durably_redis_sync._gathering import kept
 from durably_redis_sync.extending import extending
 from durably_redis_sync.interfaces import Durable
 from durably_redis_sync.keeper import Held, Keeper
 from durably_redis_sync.resume import LEAVING, Body, finish, settle
 from durably_redis_sync.run import Run
-from durably_redis_sync.together import Opening, close_pass, open_pass
+from durably_redis_sync.together import Opening, close_pass, gathers, open_pass
 
 _AT_ONCE = datetime(1970, 1, 1, tzinfo=timezone.utc)
 """A deadline that has come, whatever the clocks say."""
@@ -39,7 +40,9 @@ class OnePass:
         budget: timedelta,
         contended: timedelta,
         now: Callable[[], datetime],
+        here: bool = True,
     ) -> None:
+        """`here`: what this runs in is the pass's own."""
         self.durable = durable
         self.body = body
         self.keeper = keeper
@@ -47,6 +50,8 @@ class OnePass:
         self.budget = budget
         self.contended = contended
         self.now = now
+        self.here = here
+        self.keep: Any = kept if gathers(durable) else shielded
 
     def run(self, delivery: Delivery) -> None:
         """Claim, run, give back, answer; whatever goes wrong with this workflow is logged and goes no further."""
@@ -71,11 +76,11 @@ class OnePass:
             opened.append(open_pass(self.durable, delivery, self.budget, self.lease))
 
         try:
-            shielded(claim)
+            self.keep(claim)
         except LEAVING:
             for opening in opened:
                 if opening.holder is not None:
-                    shielded(self._release, opening.holder)
+                    self.keep(self._release, opening.holder)
             raise
         except CheckpointGone as error:
             _log.error("workflow %r is parked: %s", workflow, error)
@@ -118,11 +123,12 @@ class OnePass:
         run.extend = self._extending(held)
         over = False
         try:
-            held.work.run(_finish, run, self.body, outcomes, failures)
+            running = held.work.run_here if self.here else held.work.run
+            running(_finish, run, self.body, outcomes, failures)
             over = bool(outcomes) and held.why is None
         finally:
             if not over:
-                shielded(self._give_back, held, failures[0] if failures else None)
+                self.keep(self._give_back, held, failures[0] if failures else None)
         if over:
             self._answer(held, outcomes[0])
             return outcomes[0]
@@ -152,7 +158,7 @@ class OnePass:
             if last is not None:
                 self._close(held.holder, last, wake_at, outcome)
 
-        shielded(close)
+        self.keep(close)
 
     def _extend(self, holder: Pass, within: timedelta) -> bool:
         return self.durable.checkpointer.extend(holder, within, self.lease)

@@ -126,7 +126,7 @@ def advance(
     check_duration("a budget", budget)
     check_duration("contended", contended)
     keeper = Keeper(durable, worth, budget)
-    one = OnePass(durable, body, keeper, worth, budget, contended, now)
+    one = OnePass(durable, body, keeper, worth, budget, contended, now, here=False)
     outcomes: list[Outcome[object] | None] = []
     failures: list[BaseException] = []
     with Nursery(keeper.ended) as keeping:

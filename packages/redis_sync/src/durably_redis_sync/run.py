@@ -17,10 +17,11 @@ from durably.typed import parser
 from durably.values import INBOX, INPUT, Entry, Pass, Recorded, now_utc
 
 from durably_redis_sync._concurrency import Guard, Returning, called, shielded
+from durably_redis_sync._gathering import kept
 from durably_redis_sync.extending import Extend
 from durably_redis_sync.interfaces import Checkpointer, Durable
 from durably_redis_sync.outbox import Outbox
-from durably_redis_sync.proving import Proven, option, prepared
+from durably_redis_sync.proving import Proven, asked, option, prepared
 
 T = TypeVar("T")
 S = TypeVar("S", bound=Suspended)
@@ -105,7 +106,7 @@ class Run(Outbox):
             return self.checkpointer.transact(self.holder, key, effect, **option(durability))
 
         self._begin(checked=True)
-        made: T = self._parsed(key, typed, shielded(self._write, key, write))
+        made: T = self._parsed(key, typed, self._kept(self._write, key, write))
         return made
 
     def sleep(self, key: str, duration: timedelta) -> None:
@@ -263,8 +264,10 @@ class Run(Outbox):
         if self._has(key):
             return self._proven.handed(self, key, durability)
         self._check_holding()
-        prepared(self.checkpointer, durability)
-        self._cover(within)
+        if asked(self.checkpointer, durability) != "memory":
+            prepared(self.checkpointer, durability)
+        if within is not None:
+            self._cover(within)
         value = called(effect, f"the effect of step {key!r} in workflow {self.workflow!r}")
         value = plain(getattr(self.checkpointer, "codec", None), self.workflow, key, parse, value)
         self._begin(checked=False)
@@ -282,7 +285,11 @@ class Run(Outbox):
             result: Recorded = self.checkpointer.record(self.holder, key, value, **asked)
             return result.value
 
-        return shielded(self._write, key, write, then)
+        return self._kept(self._write, key, write, then)
+
+    @property
+    def _kept(self) -> Any:
+        return kept if getattr(self.checkpointer, "gathers", False) else shielded
 
     def _write(self, key: str, write: Returning[[], object], then: Then | None = None) -> object:
         """A write that has begun: the pass waits for it, and for what follows from it, before it gives its verdict."""

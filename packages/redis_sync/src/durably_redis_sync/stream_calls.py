@@ -5,14 +5,14 @@ trip, or as one script with another."""
 from __future__ import annotations
 
 from datetime import datetime, timedelta
-from uuid import uuid4
 
 from durably import queue_scripts as queue
 from durably.durations import check_duration
+from durably.fresh import nonce
 from durably.keys import cancelled_key, check_id, dropped_key, parked_key, ready_key, sleeping_key, sweep_key
 from durably.values import Delivery
 
-from durably_redis_sync._client import AnyRedis, Call, Script
+from durably_redis_sync._client import AnyRedis, Call, Script, is_cluster
 from durably_redis_sync.alarms import Alarms
 
 
@@ -31,6 +31,11 @@ class StreamCalls:
     answer: Script
     mark_cancelled: Script
     stands: Script
+
+    @property
+    def gathers(self) -> bool:
+        """Whether its calls wait for nothing but their turn and their answers: not where a node is looked for first."""
+        return not is_cluster(self.redis)
 
     @property
     def ready_key(self) -> str:
@@ -92,7 +97,7 @@ class StreamCalls:
         cancelled; where its records go too, that is needed only where there are sweeps."""
         keys = [self.ready_key, self.sleeping_key, self.marks_key, self._parked, self._dropped]
         keys.append(sweep_key(self.namespace))
-        args: list[str | int] = [check_id(workflow), self.scan, uuid4().hex, "1" if note else ""]
+        args: list[str | int] = [check_id(workflow), self.scan, nonce(), "1" if note else ""]
         return self.mark_cancelled.call(keys, args, lambda _: None)
 
     def answering(self, delivery: Delivery) -> Call:

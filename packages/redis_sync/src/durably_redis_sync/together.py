@@ -86,7 +86,7 @@ def _says(one: object, protocol: Any) -> bool:
     return known
 
 
-@dataclass(frozen=True)
+@dataclass(slots=True)
 class ServerTime:
     """The server's clock, told at `at`, when this process's monotonic clock said `asked`. Never behind the server's."""
 
@@ -98,7 +98,7 @@ class ServerTime:
         return self.at + timedelta(seconds=time.monotonic() - self.asked)
 
 
-@dataclass(frozen=True)
+@dataclass(slots=True)
 class Opening:
     """What a pass begins with. `holder` is `None` while another holds the workflow."""
 
@@ -112,6 +112,12 @@ class Opening:
 def asks_holding(durable: Durable[Any]) -> bool:
     """Whether `open_pass` asks the queue whether a delivery still stands, so that what hands it on need not."""
     return _says(durable.checkpointer, SaysCalls) and _says(durable.scheduler, SaysAnswers)
+
+
+def gathers(durable: Durable[Any]) -> bool:
+    """Whether opening and closing a pass waits for nothing but calls that gather."""
+    both = (durable.checkpointer, durable.scheduler)
+    return asks_holding(durable) and all(getattr(one, "gathers", False) for one in both)
 
 
 def open_pass(durable: Durable[Any], delivery: Delivery, budget: timedelta, lease: timedelta) -> Opening:

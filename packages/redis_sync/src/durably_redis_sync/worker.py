@@ -11,7 +11,7 @@ from typing import Any
 from durably.durations import check_duration, check_idle
 from durably.values import BUDGET, LEASE, Delivery, now_utc
 
-from durably_redis_sync._concurrency import Draining, Event, Nursery, Slots, process_ends
+from durably_redis_sync._concurrency import Draining, Event, Nursery, Slots, process_ends, sleep
 from durably_redis_sync.alarms import Alarm, says_when, wake_on_time
 from durably_redis_sync.interfaces import Durable, Scheduler
 from durably_redis_sync.passes import CONTENDED, LIMIT, check_limit, passes
@@ -32,6 +32,11 @@ GRACE = timedelta(seconds=30)
 _LOOK = 6.0
 _LOOKS = 10
 """How often abandoned deliveries are looked for: this often per lease, and every so many seconds at the least."""
+
+
+_PAUSE = 0.001
+"""How long a worker that has a backlog before it and few slots free waits for more of them, so that one read fills
+several, in seconds."""
 
 
 def ready(
@@ -62,8 +67,10 @@ def _pulled(
     stop: Stopping | None,
     several: Any,
     room: Callable[[], int] | None,
+    most: int = 1,
     rest: tuple[bool, ...] = (),
 ) -> Iterator[Delivery]:
+    backlog = False
     pause = min(_LOOK, idle.total_seconds() / _LOOKS)
     look_at = time.monotonic()
     while not process_ends() and (stop is None or not stop.is_set()):
@@ -73,7 +80,12 @@ def _pulled(
             if delivery is None:
                 look_at = time.monotonic() + pause
         if delivery is None and several is not None and room is not None:
-            for one in several(within, max(1, room()), *rest):
+            if backlog and room() * 4 < most:
+                sleep(_PAUSE)
+            asked = max(1, room())
+            found = several(within, asked, *rest)
+            backlog = len(found) >= asked
+            for one in found:
                 yield one
             continue
         if delivery is None:
@@ -149,7 +161,7 @@ def work(
     def pull() -> None:
         try:
             lease = scheduler.lease
-            run_all(_pulled(scheduler, within, lease, over, several, lambda: slots.free + 1, unsifted))
+            run_all(_pulled(scheduler, within, lease, over, several, lambda: slots.free + 1, limit, unsifted))
         finally:
             ended.set()
             if alarm is not None:
