@@ -145,7 +145,7 @@ class TestWork:
     async def test_workflows_on_every_node_finish(self, client: Any, namespace: str, kind: str) -> None:
         durable = pair(client, namespace, kind)
         wanted = [f"w{n}" for n in range(60)]
-        async with Fleet(durable) as fleet:
+        async with Fleet(durable, nap=400) as fleet:
             await together(*[lambda one=one: durable.scheduler.make_ready(one) for one in wanted])
             await fleet.finish(wanted)
             assert await counts(client, namespace, wanted) == [1] * 60

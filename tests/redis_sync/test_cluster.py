@@ -142,7 +142,7 @@ class TestWork:
     def test_workflows_on_every_node_finish(self, client: Any, namespace: str, kind: str) -> None:
         durable = pair(client, namespace, kind)
         wanted = [f"w{n}" for n in range(60)]
-        with Fleet(durable) as fleet:
+        with Fleet(durable, nap=400) as fleet:
             together(*[lambda one=one: durable.scheduler.make_ready(one) for one in wanted])
             fleet.finish(wanted)
             assert counts(client, namespace, wanted) == [1] * 60
