@@ -44,8 +44,8 @@ TEST_TOOLS = [
     "pydantic",
     "zstandard",
 ]
-SIDE_BY_SIDE = ["-n", "3"]
-"""Tests wait more than they work: three processes, each with a server of its own."""
+SIDE_BY_SIDE = ["-n", "4"]
+"""Tests wait more than they work: four processes, each with a server of its own."""
 
 LINT_TOOLS = ["ruff==0.17.6"]
 TWIN_TOOLS = ["unasync==0.6.0", "tokenize-rt==6.2.0", "setuptools", *LINT_TOOLS]

@@ -56,7 +56,9 @@ PLACES = (
     Place(
         "packages/redis_async/src/durably_redis_async",
         "packages/redis_sync/src/durably_redis_sync",
-        by_hand=frozenset({"_concurrency.py", "_client.py", "_cluster.py", "_gathering.py", "_transport.py"}),
+        by_hand=frozenset(
+            {"_concurrency.py", "_client.py", "_cluster.py", "_patience.py", "_gathering.py", "_transport.py"}
+        ),
         only_there=frozenset({"celery.py"}),
     ),
     Place(

@@ -16,7 +16,15 @@ import durably_redis_sync
 import pytest
 
 ROOT = Path(__file__).parents[1]
-HAND_WRITTEN = {"_concurrency.py", "_client.py", "_cluster.py", "_gathering.py", "_transport.py", "celery.py"}
+HAND_WRITTEN = {
+    "_concurrency.py",
+    "_client.py",
+    "_cluster.py",
+    "_patience.py",
+    "_gathering.py",
+    "_transport.py",
+    "celery.py",
+}
 
 ONLY_ONE_FLAVOUR = {
     "redis_async": {

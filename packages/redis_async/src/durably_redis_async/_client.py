@@ -2,16 +2,12 @@
 
 from __future__ import annotations
 
-import asyncio
-import contextlib
 import hashlib
-import time
-from collections.abc import Awaitable, Callable, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
-from typing import Any, TypeGuard, TypeVar
+from typing import Any, TypeVar
 from weakref import finalize, ref
 
-import redis.exceptions
 from durably.durability import Ack
 from durably.keys import tag_of
 from durably.lua import in_one, in_step
@@ -19,23 +15,23 @@ from durably.signals import NotDurable
 from redis.asyncio import Redis
 from redis.client import NEVER_DECODE
 from redis.crc import key_slot
-from redis.exceptions import AuthenticationError, MasterDownError, NoScriptError, ReadOnlyError, ResponseError
 from redis.exceptions import ConnectionError as RedisConnectionError
+from redis.exceptions import NoScriptError, ResponseError
 from redis.exceptions import TimeoutError as RedisTimeoutError
 
 from durably_redis_async._cluster import (
     ELSEWHERE,
     UNSETTLED,
     RedisCluster,
-    is_torn,
     node_of,
     on_one_node,
     prepared,
     relearn,
 )
 from durably_redis_async._gathering import Gathering
+from durably_redis_async._patience import AnyRedis, is_cluster, is_passing, patiently
 from durably_redis_async._transport import Transport, exchange, is_lean, use_transport
-from durably_redis_async.settings import asks_sentinels, options_of, same_database, socket_timeout
+from durably_redis_async.settings import options_of, same_database, socket_timeout
 
 __all__ = [
     "AnyRedis",
@@ -63,91 +59,6 @@ __all__ = [
 ]
 
 T = TypeVar("T")
-
-AnyRedis = Redis | RedisCluster
-"""The clients that the stores take."""
-
-_QUEUE = 60.0
-"""How long a call waits for a connection of a full pool, in seconds."""
-
-_PATIENCE = 3.0
-"""How long a call goes on being sent again over lost connections, in seconds: every call here may be repeated."""
-
-_FAILOVER = 30.0
-"""The same where another server takes over: as long as a failover takes with the usual settings."""
-
-_CHANGING = (
-    "READONLY You can't write against a read only replica",
-    "MASTERDOWN Link with MASTER is down",
-    "NOREPLICAS Not enough good replicas to write",
-)
-"""What a server says while another takes its place. Redis 6.2 says it in the middle of a script's own error."""
-
-_FULL: type[Exception] | None = getattr(redis.exceptions, "MaxConnectionsError", None)
-
-
-def _is_full(error: Exception) -> bool:
-    if _FULL is not None and isinstance(error, _FULL):
-        return True
-    return "Too many connections" in str(error)
-
-
-def _passes(client: AnyRedis, error: Exception) -> bool:
-    """Whether a refusal or a lost connection is of the kind that a while ends."""
-    if isinstance(error, AttributeError):
-        return is_torn(error)
-    if is_cluster(client) and isinstance(error, UNSETTLED):
-        return True
-    if isinstance(error, ResponseError):
-        changing = isinstance(error, (ReadOnlyError, MasterDownError))
-        return changing or any(text in str(error) for text in _CHANGING)
-    return not isinstance(error, AuthenticationError)
-
-
-async def _forget_server(client: AnyRedis) -> None:
-    """Close the idle connections: the next ones go to whoever is the master by then."""
-    pool: Any = getattr(client, "connection_pool", None)
-    if pool is None:
-        return
-    with contextlib.suppress(RedisConnectionError, RedisTimeoutError, OSError):
-        await pool.disconnect(inuse_connections=False)
-
-
-async def patiently(client: AnyRedis, call: Callable[[], Awaitable[T]]) -> T:
-    """`call()` of `client`, sent again for a while when its connection is lost or its server is no master (any more),
-    whatever the client's own settings are.
-
-    Where the client's pool has no connection free, it waits its turn. A cancellation that the client takes for a lost
-    connection is a cancellation.
-    """
-    began = time.monotonic()
-    pause = 0.001
-    lasting = _FAILOVER if is_cluster(client) or asks_sentinels(client) else _PATIENCE
-    lost: tuple[type[Exception], ...] = (RedisConnectionError, RedisTimeoutError, ResponseError)
-    if is_cluster(client):
-        lost += (*UNSETTLED, AttributeError)
-    task = asyncio.current_task()
-    before = 0 if task is None else task.cancelling()
-    while True:
-        try:
-            if is_cluster(client):
-                await prepared(client)
-            result = await call()
-            if task is not None and task.cancelling() > before:
-                raise asyncio.CancelledError
-            return result
-        except lost as error:
-            if not _passes(client, error):
-                raise
-            if task is not None and task.cancelling() > before:
-                raise asyncio.CancelledError from error
-            full = isinstance(error, RedisConnectionError) and _is_full(error)
-            if time.monotonic() - began > (_QUEUE if full else lasting):
-                raise
-            if isinstance(error, ResponseError):
-                await _forget_server(client)
-        await asyncio.sleep(pause)
-        pause = min(pause * 2, 0.02 if full else 0.5)
 
 
 class Script:
@@ -311,7 +222,7 @@ async def _flush(groups: list[list[Call]]) -> list[list[Any]]:
     async def standing() -> list[list[Any]]:
         found = await attempt()
         for reply in (one for group in found for one in group):
-            if isinstance(reply, ResponseError) and _passes(client, reply):
+            if isinstance(reply, ResponseError) and is_passing(client, reply):
                 raise reply
         return found
 
@@ -458,19 +369,6 @@ async def everywhere(client: AnyRedis, *words: str) -> dict[str, Any]:
 def register(client: AnyRedis, source: str) -> Script:
     """`source` as a script of `client`. Sends nothing."""
     return Script(client, source)
-
-
-def is_cluster(client: AnyRedis) -> TypeGuard[RedisCluster]:
-    """Whether `client` speaks to a cluster, where each key has its node."""
-    kind = type(client)
-    known = _clusters.get(kind)
-    if known is None:
-        known = _clusters[kind] = issubclass(kind, RedisCluster)
-    return known
-
-
-_clusters: dict[type, bool] = {}
-"""Asked once per class: redis-py's classes are protocols, which makes the question a slow one."""
 
 
 def check_client(client: AnyRedis, *, text: bool = True) -> AnyRedis:
