@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from datetime import datetime
 from typing import Any
 
 from durably.records import is_typed
 from durably.signals import Undecodable, Unencodable
 from durably.typed import TypedParse
+from durably.values import INBOX, Entry
 
 
 def parsed(codec: object, workflow: str, key: str, parse: Callable[[object], Any], recorded: object) -> Any:
@@ -49,3 +50,18 @@ def deadline(key: str, recorded: object) -> datetime:
         if due is not None and due.tzinfo is not None:
             return due
     raise ValueError(f"step {key!r} is recorded as {recorded!r}, which is no sleep's deadline")
+
+
+def check_reading(after: str | None, limit: int | None) -> None:
+    """Raise for a read of the inbox that cannot be: a `limit` below 1 (`ValueError`), an `after` that is no text
+    (`TypeError`)."""
+    if limit is not None and (isinstance(limit, bool) or not isinstance(limit, int) or limit < 1):
+        raise ValueError(f"limit must be 1 or more, not {limit!r}")
+    if after is not None and not isinstance(after, str):
+        raise TypeError(f"after must be a message's key, not {after!r}")
+
+
+def messages(recorded: Mapping[str, object], after: str | None) -> list[Entry[object]]:
+    """The inbox's messages among what is recorded, past the key `after`."""
+    found = [Entry(key, value) for key, value in recorded.items() if key.startswith(INBOX)]
+    return [one for one in found if after is None or one.key > after]

@@ -11,10 +11,10 @@ from typing import Any, TypeVar, overload
 from durably.durability import Durability
 from durably.durations import check_duration
 from durably.keys import check_key
-from durably.parsing import deadline, parsed, plain
+from durably.parsing import check_reading, deadline, messages, parsed, plain
 from durably.signals import Fenced, InputNeeded, MessageNeeded, ScheduledWakeup, Suspended
 from durably.typed import parser
-from durably.values import INBOX, INPUT, Entry, Pass, Recorded, now_utc
+from durably.values import INPUT, Entry, Pass, Recorded, now_utc
 
 from durably_redis_sync._concurrency import Guard, Returning, called, shielded
 from durably_redis_sync._gathering import kept
@@ -182,12 +182,10 @@ class Run(Outbox):
     def _read(
         self, key: str, after: str | None, limit: int | None, *, waits: bool
     ) -> tuple[Entry[object], ...]:
-        if limit is not None and (isinstance(limit, bool) or not isinstance(limit, int) or limit < 1):
-            raise ValueError(f"limit must be 1 or more, not {limit!r}")
-        if after is not None and not isinstance(after, str):
-            raise TypeError(f"after must be a message's key, not {after!r}")
+        check_reading(after, limit)
         self._use(key)
-        available = self._messages(after)[:limit]
+        with self._guard:
+            available = messages(self.recorded, after)[:limit]
         if self._has(key):
             bound = self._proven.handed(self, key)
         else:
@@ -218,12 +216,6 @@ class Run(Outbox):
     def _parsed(self, key: str, parse: Callable[[object], Any], recorded: object) -> Any:
         codec = getattr(self.checkpointer, "codec", None)
         return parsed(codec, self.workflow, key, parse, recorded)
-
-    def _messages(self, after: str | None) -> list[Entry[object]]:
-        with self._guard:
-            known = list(self.recorded.items())
-        messages = [Entry(key, value) for key, value in known if key.startswith(INBOX)]
-        return [one for one in messages if after is None or one.key > after]
 
     def _use(self, key: str) -> None:
         check_key(key)
