@@ -19,8 +19,10 @@ from durably_redis_async import (
     RedisSetScheduler,
     RedisStreamScheduler,
     Run,
+    check_server,
     claimed,
     now_utc,
+    sweep,
     work,
 )
 from durably_redis_async._client import RedisConnectionError, same_database, socket_timeout
@@ -79,6 +81,8 @@ async def live(client: Redis, kind: str, namespace: str) -> None:
     finally:
         stop.set()
         await worker.result(20)
+    assert (await sweep(durable, settled=ms(1))).woken == ()
+    assert not any("INFO is refused" in one.what for one in await check_server(client))
     assert set(ended) == {"yes, hello"}  # each wakeup is a pass, and what is recorded is handed back
     assert set(await store.history("w")) >= {"first", "count", "nap", "said", "mail"}
     assert await durable.delete("w") >= 5
@@ -205,7 +209,7 @@ class TestAcl:
             partial(client.get, "elsewhere"),
             partial(client.flushall),
             partial(client.keys),
-            partial(client.config_get, "dir"),
+            partial(client.config_set, "maxmemory", 0),
             partial(client.eval, "return redis.call('GET', 'elsewhere')", 0),
         ]
         for call in refused:

@@ -20,8 +20,10 @@ from durably_redis_sync import (
     RedisSetScheduler,
     RedisStreamScheduler,
     Run,
+    check_server,
     claimed,
     now_utc,
+    sweep,
     work,
 )
 from durably_redis_sync._client import RedisConnectionError, same_database, socket_timeout
@@ -80,6 +82,8 @@ def live(client: Redis, kind: str, namespace: str) -> None:
     finally:
         stop.set()
         worker.result(20)
+    assert (sweep(durable, settled=ms(1))).woken == ()
+    assert not any("INFO is refused" in one.what for one in check_server(client))
     assert set(ended) == {"yes, hello"}  # each wakeup is a pass, and what is recorded is handed back
     assert set(store.history("w")) >= {"first", "count", "nap", "said", "mail"}
     assert durable.delete("w") >= 5
@@ -202,7 +206,7 @@ class TestAcl:
             partial(client.get, "elsewhere"),
             partial(client.flushall),
             partial(client.keys),
-            partial(client.config_get, "dir"),
+            partial(client.config_set, "maxmemory", 0),
             partial(client.eval, "return redis.call('GET', 'elsewhere')", 0),
         ]
         for call in refused:
