@@ -126,12 +126,12 @@ async def test_below_the_fence_everything_is_refused_and_nothing_moves(checkpoin
 
 
 async def test_a_record_is_a_sign_of_life_but_not_past_the_budget(checkpointer: Any) -> None:
-    holder = await claimed(checkpointer, "w", ms(250), ms(80))
+    holder = await claimed(checkpointer, "w", ms(1500), ms(500))
     for n in range(4):
-        await sleep(0.04)
+        await sleep(0.2)
         await checkpointer.record(holder, f"s{n}", n)
         assert await checkpointer.claim("w") is None
-    await sleep(0.15)
+    await sleep(0.8)
     assert await checkpointer.claim("w") is not None
 
 

@@ -8,7 +8,7 @@ import signal
 from collections.abc import Awaitable
 
 import pytest
-from durably_redis_async._client import Redis, RedisConnectionError, patiently
+from durably_redis_async._client import Redis, RedisConnectionError, ResponseError, patiently
 from durably_redis_async._concurrency import (
     Draining,
     Event,
@@ -426,7 +426,7 @@ async def test_many_callers_are_two_flushes_that_overlap_and_few_are_one() -> No
     assert sizes == [SHARED - 1]
 
 
-@pytest.mark.parametrize("ends", ["lost", "answered"])
+@pytest.mark.parametrize("ends", ["lost", "answered", "refused"])
 async def test_a_cancellation_that_the_client_swallows_is_one_all_the_same(ends: str) -> None:
     calls = 0
 
@@ -438,6 +438,8 @@ async def test_a_cancellation_that_the_client_swallows_is_one_all_the_same(ends:
         except asyncio.CancelledError:
             if ends == "lost":
                 raise RedisConnectionError("lost") from None
+            if ends == "refused":
+                raise ResponseError("BUSYGROUP Consumer Group name already exists") from None
         return "answer"
 
     running = asyncio.ensure_future(patiently(Redis(), call))

@@ -127,12 +127,12 @@ def test_below_the_fence_everything_is_refused_and_nothing_moves(checkpointer: A
 
 
 def test_a_record_is_a_sign_of_life_but_not_past_the_budget(checkpointer: Any) -> None:
-    holder = claimed(checkpointer, "w", ms(250), ms(80))
+    holder = claimed(checkpointer, "w", ms(1500), ms(500))
     for n in range(4):
-        sleep(0.04)
+        sleep(0.2)
         checkpointer.record(holder, f"s{n}", n)
         assert checkpointer.claim("w") is None
-    sleep(0.15)
+    sleep(0.8)
     assert checkpointer.claim("w") is not None
 
 

@@ -80,7 +80,7 @@ async def patiently(client: AnyRedis, call: Callable[[], Awaitable[T]]) -> T:
     whatever the client's own settings are.
 
     Where the client's pool has no connection free, it waits its turn. A cancellation that the client takes for a lost
-    connection is a cancellation.
+    connection, or swallows while it connects, is a cancellation, whatever the server then says.
     """
     began = time.monotonic()
     pause = 0.001
@@ -98,11 +98,11 @@ async def patiently(client: AnyRedis, call: Callable[[], Awaitable[T]]) -> T:
             if task is not None and task.cancelling() > before:
                 raise asyncio.CancelledError
             return result
-        except lost as error:
-            if not is_passing(client, error):
-                raise
+        except Exception as error:
             if task is not None and task.cancelling() > before:
                 raise asyncio.CancelledError from error
+            if not isinstance(error, lost) or not is_passing(client, error):
+                raise
             full = isinstance(error, RedisConnectionError) and _is_full(error)
             if time.monotonic() - began > (_QUEUE if full else lasting):
                 raise
