@@ -17,7 +17,7 @@ from uuid import uuid4
 
 from durably import queue_scripts as queue
 from durably.durations import check_duration, check_idle, check_moment, milliseconds
-from durably.fresh import fresh, renew_at_fork
+from durably.fresh import fresh, nonce, renew_at_fork
 from durably.keys import (
     answer_key,
     check_namespace,
@@ -186,7 +186,7 @@ class RedisSetScheduler(SetParking):
         args = [
             milliseconds(self.lease),
             self._moment(),
-            uuid4().hex,
+            nonce(),
             queue.ANSWERS,
             min(most, queue.SEVERAL),
         ]

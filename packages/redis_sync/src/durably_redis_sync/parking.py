@@ -4,9 +4,9 @@
 from __future__ import annotations
 
 from typing import Any
-from uuid import uuid4
 
 from durably import queue_scripts as queue
+from durably.fresh import nonce
 from durably.keys import check_id, unparked_key
 from durably.values import Delivery
 
@@ -39,7 +39,7 @@ class StreamParking(StreamCalls):
 
     def unpark(self, workflow: str) -> bool:
         """Take `workflow` off the list and ask for a pass over it; whether it was parked."""
-        keys = [self.ready_key, self._parked, unparked_key(self._parked, uuid4().hex)]
+        keys = [self.ready_key, self._parked, unparked_key(self._parked, nonce())]
         args: list[str | int] = [check_id(workflow), queue.REMEMBERED]
         return bool(send(register(self.redis, queue.STREAM_UNPARK).call(keys, args, bool)))
 
@@ -59,6 +59,6 @@ class SetParking(SetCalls):
 
     def unpark(self, workflow: str) -> bool:
         """Take `workflow` off the list and make it visible; whether it was parked."""
-        keys = [self.schedule_key, self._parked, unparked_key(self._parked, uuid4().hex), self._bell]
+        keys = [self.schedule_key, self._parked, unparked_key(self._parked, nonce()), self._bell]
         args: list[str | int] = [check_id(workflow), queue.REMEMBERED, self._moment()]
         return bool(send(register(self.redis, queue.SET_UNPARK).call(keys, args, bool)))

@@ -137,8 +137,7 @@ class PartitionedScheduler(PartitionedCalls):
     def take_now(self, most: int) -> list[Delivery]:
         """What can be taken at once, a fair share of each partition first, then what is left of any."""
         taken: list[Delivery] = []
-        order = self._in_turn()
-        more = list(order)
+        more = self._in_turn()
         while more and len(taken) < most:
             share = -(-(most - len(taken)) // len(more))
             rich = []
@@ -166,7 +165,7 @@ class PartitionedScheduler(PartitionedCalls):
             left = until - time.monotonic()
             if taken or left <= 0:
                 return taken
-            taken = self._wait(timedelta(seconds=left), most)
+            taken = self._wait(timedelta(seconds=left))
             if taken:
                 return taken
 
@@ -174,7 +173,7 @@ class PartitionedScheduler(PartitionedCalls):
         """What reads that are still under way bring: for a reader that leaves, before its client is closed."""
         return self._waiting.rest()
 
-    def _wait(self, within: timedelta, most: int) -> list[Delivery]:
+    def _wait(self, within: timedelta) -> list[Delivery]:
         piece = min(within, _PIECE)
         if self._is_one_read():
             streams: Any = self.partitions

@@ -13,10 +13,10 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from datetime import timedelta
 from typing import Any
-from uuid import uuid4
 
 from durably import sweep_scripts as scripts
 from durably.durations import check_duration, milliseconds
+from durably.fresh import nonce
 from durably.queue_scripts import as_text
 from durably.signals import CheckpointGone
 from durably.sweep_scripts import Look
@@ -120,7 +120,7 @@ def sweep_now_and_then(durable: Durable[Any], every: timedelta, ended: Event) ->
     while not wait_for(ended, every.total_seconds() * pause):
         pause = random.uniform(0.8, 1.2)
         try:
-            command = ("SET", side.lock, uuid4().hex, "NX", "PX", milliseconds(every * 0.8))
+            command = ("SET", side.lock, nonce(), "NX", "PX", milliseconds(every * 0.8))
             if not send(Call(side.redis, command, bool)):
                 continue
             for _ in range(_IN_A_ROW):
