@@ -191,12 +191,14 @@ class SentinelTopology:
 class ClusterTopology:
     """Three masters with a replica each, which takes over a second or so after its master died.
 
-    `node_timeout`: how long a node is silent before it counts as down, in milliseconds.
+    `node_timeout`: how long a node is silent before it counts as down, in milliseconds. `replicas`: of each master; of
+    two, one is left to follow the other.
     """
 
-    def __init__(self, server: str, node_timeout: int = 1000) -> None:
+    def __init__(self, server: str, node_timeout: int = 1000, replicas: int = 1) -> None:
         self.server = server
         self.node_timeout = node_timeout
+        self.replicas = replicas
         self.slot = 0
         self._cluster: EmbeddedCluster | None = None
         self._killed: EmbeddedServer | None = None
@@ -211,7 +213,10 @@ class ClusterTopology:
     def start(self) -> None:
         """Bring every node up, and wait until all know each other."""
         self._cluster = EmbeddedCluster(
-            binary=servers.binary(self.server), node_timeout=self.node_timeout, patience=60
+            replicas=self.replicas,
+            binary=servers.binary(self.server),
+            node_timeout=self.node_timeout,
+            patience=60,
         )
         self._killed = None
 

@@ -11,6 +11,7 @@ from uuid import uuid4
 import support_async
 from durably_redis_async import (
     LuaEffect,
+    NotDurable,
     RedisCheckpointer,
     RedisDurable,
     RedisSetScheduler,
@@ -60,8 +61,9 @@ class Report:
 class Load:
     """One worker, several submitters, and a topology whose master is killed half-way."""
 
-    def __init__(self, topology: Topology, scheduler: str, workflows: int) -> None:
+    def __init__(self, topology: Topology, scheduler: str, workflows: int, durability: Any) -> None:
         self.topology = topology
+        self.durability = durability
         self.workflows = workflows
         self.namespace = f"f{uuid4().hex[:12]}"
         self.client = topology.client(support_async)
@@ -72,7 +74,9 @@ class Load:
         self.ends: list[float] = []
 
     def _durable(self, client: Any, scheduler: str) -> Any:
-        store = RedisCheckpointer(client, self.namespace)
+        store = RedisCheckpointer(
+            client, self.namespace, durability=self.durability, acknowledged_within=ms(1000)
+        )
         kind: Any = RedisStreamScheduler if scheduler == "stream" else RedisSetScheduler
         queue = kind(client, self.namespace, lease=ms(2000))
         aim: Any = getattr(self.topology, "aim", None)
@@ -102,8 +106,17 @@ class Load:
         """Start the workflows `first` to `last`, one after the other."""
         for n in range(first, last):
             workflow = f"w{n}"
-            await self.submitter.arrive(workflow, "order", n)
+            await self._start(workflow, n)
             self.acknowledged.append(workflow)
+
+    async def _start(self, workflow: str, n: int) -> None:
+        """Start one, over and over until it is as durable as was asked: it is recorded once."""
+        while True:
+            try:
+                await self.submitter.arrive(workflow, "order", n)
+                return
+            except NotDurable:
+                continue
 
     async def replicated(self) -> None:
         """Wait until a replica has everything that was written before."""
@@ -187,9 +200,19 @@ class Load:
         await leave(self.submitting)
 
 
-async def failover(topology: Topology, scheduler: str, workflows: int, *, confirmed: bool = False) -> Report:
-    """What becomes of `workflows` when the master of a started topology is killed. `scheduler`: `stream` or `set`."""
-    load = Load(topology, scheduler, workflows)
+async def failover(
+    topology: Topology,
+    scheduler: str,
+    workflows: int,
+    *,
+    confirmed: bool = False,
+    durability: str = "memory",
+) -> Report:
+    """What becomes of `workflows` when the master of a started topology is killed. `scheduler`: `stream` or `set`.
+
+    `durability`: what submitters and workers ask for.
+    """
+    load = Load(topology, scheduler, workflows, durability)
     try:
         return await load.run(confirmed=confirmed)
     finally:

@@ -24,7 +24,7 @@ from durably_redis_async import (
     resume,
     waking,
 )
-from durably_redis_async.together import close_pass, open_pass, renew_all
+from durably_redis_async.together import Closing, close_pass, open_pass, renew_all
 from support import ms, same
 from support_async import Redis, eventually
 
@@ -190,7 +190,7 @@ async def test_scripts_that_the_server_forgot_are_said_again_in_their_order(
     renewed = await renew_all(durable, [(opening.holder, delivery)], ms(60_000))
     assert isinstance(renewed[0], Delivery)
     await redis.script_flush()
-    assert await close_pass(durable, opening.holder, renewed[0], None) == (None, None)
+    assert await close_pass(durable, opening.holder, renewed[0], None) == Closing(None, None)
     assert await durable.checkpointer.claim("w") is not None
     assert await redis.zcard(f"{namespace}:schedule") == 0
 
@@ -216,10 +216,10 @@ async def test_what_goes_wrong_at_the_end_is_told_for_each_half(namespace: str) 
     from durably_redis_async import now_utc
 
     for when in (None, now_utc()):
-        released, answered = await close_pass(with_store, holder, delivery, when)
-        assert released is None and isinstance(answered, ConnectionError)
-        released, answered = await close_pass(with_queue, holder, delivery, when)
-        assert isinstance(released, ConnectionError) and answered is None
+        closing = await close_pass(with_store, holder, delivery, when)
+        assert closing.not_released is None and isinstance(closing.not_answered, ConnectionError)
+        closing = await close_pass(with_queue, holder, delivery, when)
+        assert isinstance(closing.not_released, ConnectionError) and closing.not_answered is None
     assert isinstance((await renew_all(with_queue, [(holder, delivery)], ms(10)))[0], ConnectionError)
     assert (await renew_all(half, [(holder, delivery)], ms(10)))[0] == delivery
     await half.checkpointer.discard("w")
@@ -240,7 +240,7 @@ async def test_a_server_that_refuses_everything_is_told_for_each_half(redis: Red
     await redis.set(queue.ready_key, "text")
     renewed = await renew_all(durable, [(opening.holder, delivery)], ms(10))
     assert isinstance(renewed[0], Exception)
-    released, answered = await close_pass(durable, opening.holder, delivery, None)
-    assert released is not None and answered is not None
+    closing = await close_pass(durable, opening.holder, delivery, None)
+    assert closing.not_released is not None and closing.not_answered is not None
     with pytest.raises(Exception, match="WRONGTYPE"):
         await open_pass(durable, delivery, ms(10), ms(10))

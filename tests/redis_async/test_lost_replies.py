@@ -17,7 +17,7 @@ from durably_redis_async import (
     claimed,
     now_utc,
 )
-from durably_redis_async.together import close_pass, open_pass, renew_all
+from durably_redis_async.together import Closing, close_pass, open_pass, renew_all
 from proxy import Proxy, serving
 from support import ms
 from support_async import Redis, together
@@ -206,7 +206,7 @@ async def test_the_opening_and_the_end_of_a_pass_are_said_again_as_a_whole(
     opening = await lost(proxy, open_pass, durable, delivery, ms(60_000), ms(60_000))
     assert opening.holder is not None and opening.stands and opening.recorded == {"a": 1}
     assert await lost(proxy, renew_all, durable, [(opening.holder, delivery)], ms(60_000)) == [delivery]
-    assert await lost(proxy, close_pass, durable, opening.holder, delivery, None) == (None, None)
+    assert await lost(proxy, close_pass, durable, opening.holder, delivery, None) == Closing(None, None)
     assert await store.claim("w") is not None
     pending: Any = await far.xpending(queue.ready_key, queue.group)
     assert pending["pending"] == 0

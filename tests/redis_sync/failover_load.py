@@ -12,6 +12,7 @@ from uuid import uuid4
 import support_sync
 from durably_redis_sync import (
     LuaEffect,
+    NotDurable,
     RedisCheckpointer,
     RedisDurable,
     RedisSetScheduler,
@@ -61,8 +62,9 @@ class Report:
 class Load:
     """One worker, several submitters, and a topology whose master is killed half-way."""
 
-    def __init__(self, topology: Topology, scheduler: str, workflows: int) -> None:
+    def __init__(self, topology: Topology, scheduler: str, workflows: int, durability: Any) -> None:
         self.topology = topology
+        self.durability = durability
         self.workflows = workflows
         self.namespace = f"f{uuid4().hex[:12]}"
         self.client = topology.client(support_sync)
@@ -73,7 +75,9 @@ class Load:
         self.ends: list[float] = []
 
     def _durable(self, client: Any, scheduler: str) -> Any:
-        store = RedisCheckpointer(client, self.namespace)
+        store = RedisCheckpointer(
+            client, self.namespace, durability=self.durability, acknowledged_within=ms(1000)
+        )
         kind: Any = RedisStreamScheduler if scheduler == "stream" else RedisSetScheduler
         queue = kind(client, self.namespace, lease=ms(2000))
         aim: Any = getattr(self.topology, "aim", None)
@@ -103,8 +107,17 @@ class Load:
         """Start the workflows `first` to `last`, one after the other."""
         for n in range(first, last):
             workflow = f"w{n}"
-            self.submitter.arrive(workflow, "order", n)
+            self._start(workflow, n)
             self.acknowledged.append(workflow)
+
+    def _start(self, workflow: str, n: int) -> None:
+        """Start one, over and over until it is as durable as was asked: it is recorded once."""
+        while True:
+            try:
+                self.submitter.arrive(workflow, "order", n)
+                return
+            except NotDurable:
+                continue
 
     def replicated(self) -> None:
         """Wait until a replica has everything that was written before."""
@@ -188,9 +201,19 @@ class Load:
         leave(self.submitting)
 
 
-def failover(topology: Topology, scheduler: str, workflows: int, *, confirmed: bool = False) -> Report:
-    """What becomes of `workflows` when the master of a started topology is killed. `scheduler`: `stream` or `set`."""
-    load = Load(topology, scheduler, workflows)
+def failover(
+    topology: Topology,
+    scheduler: str,
+    workflows: int,
+    *,
+    confirmed: bool = False,
+    durability: str = "memory",
+) -> Report:
+    """What becomes of `workflows` when the master of a started topology is killed. `scheduler`: `stream` or `set`.
+
+    `durability`: what submitters and workers ask for.
+    """
+    load = Load(topology, scheduler, workflows, durability)
     try:
         return load.run(confirmed=confirmed)
     finally:

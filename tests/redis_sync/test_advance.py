@@ -25,7 +25,7 @@ from durably_redis_sync import (
     resume,
     waking,
 )
-from durably_redis_sync.together import close_pass, open_pass, renew_all
+from durably_redis_sync.together import Closing, close_pass, open_pass, renew_all
 from support import ms, same
 from support_sync import Redis, eventually
 
@@ -189,7 +189,7 @@ def test_scripts_that_the_server_forgot_are_said_again_in_their_order(redis: Red
     renewed = renew_all(durable, [(opening.holder, delivery)], ms(60_000))
     assert isinstance(renewed[0], Delivery)
     redis.script_flush()
-    assert close_pass(durable, opening.holder, renewed[0], None) == (None, None)
+    assert close_pass(durable, opening.holder, renewed[0], None) == Closing(None, None)
     assert durable.checkpointer.claim("w") is not None
     assert redis.zcard(f"{namespace}:schedule") == 0
 
@@ -215,10 +215,10 @@ def test_what_goes_wrong_at_the_end_is_told_for_each_half(namespace: str) -> Non
     from durably_redis_sync import now_utc
 
     for when in (None, now_utc()):
-        released, answered = close_pass(with_store, holder, delivery, when)
-        assert released is None and isinstance(answered, ConnectionError)
-        released, answered = close_pass(with_queue, holder, delivery, when)
-        assert isinstance(released, ConnectionError) and answered is None
+        closing = close_pass(with_store, holder, delivery, when)
+        assert closing.not_released is None and isinstance(closing.not_answered, ConnectionError)
+        closing = close_pass(with_queue, holder, delivery, when)
+        assert isinstance(closing.not_released, ConnectionError) and closing.not_answered is None
     assert isinstance((renew_all(with_queue, [(holder, delivery)], ms(10)))[0], ConnectionError)
     assert (renew_all(half, [(holder, delivery)], ms(10)))[0] == delivery
     half.checkpointer.discard("w")
@@ -239,7 +239,7 @@ def test_a_server_that_refuses_everything_is_told_for_each_half(redis: Redis, na
     redis.set(queue.ready_key, "text")
     renewed = renew_all(durable, [(opening.holder, delivery)], ms(10))
     assert isinstance(renewed[0], Exception)
-    released, answered = close_pass(durable, opening.holder, delivery, None)
-    assert released is not None and answered is not None
+    closing = close_pass(durable, opening.holder, delivery, None)
+    assert closing.not_released is not None and closing.not_answered is not None
     with pytest.raises(Exception, match="WRONGTYPE"):
         open_pass(durable, delivery, ms(10), ms(10))

@@ -18,7 +18,7 @@ from durably_redis_sync import (
     claimed,
     now_utc,
 )
-from durably_redis_sync.together import close_pass, open_pass, renew_all
+from durably_redis_sync.together import Closing, close_pass, open_pass, renew_all
 from proxy import Proxy, serving
 from support import ms
 from support_sync import Redis, together
@@ -203,7 +203,7 @@ def test_the_opening_and_the_end_of_a_pass_are_said_again_as_a_whole(
     opening = lost(proxy, open_pass, durable, delivery, ms(60_000), ms(60_000))
     assert opening.holder is not None and opening.stands and opening.recorded == {"a": 1}
     assert lost(proxy, renew_all, durable, [(opening.holder, delivery)], ms(60_000)) == [delivery]
-    assert lost(proxy, close_pass, durable, opening.holder, delivery, None) == (None, None)
+    assert lost(proxy, close_pass, durable, opening.holder, delivery, None) == Closing(None, None)
     assert store.claim("w") is not None
     pending: Any = far.xpending(queue.ready_key, queue.group)
     assert pending["pending"] == 0

@@ -80,8 +80,10 @@ def hand_back(
     outcome: object = None,
     abandon_after: timedelta | None = None,
     keep_failed: timedelta | None = None,
+    known: int | None = None,
 ) -> Request:
-    """`ttl` in ms. `outcome`: what the pass came to, `None` if that is not known, an exception if it failed."""
+    """`ttl` in ms. `outcome`: what the pass came to, `None` if that is not known, an exception if it failed. `known`:
+    how many records the pass knows of."""
     keys = _claim(namespace, holder.workflow)
     failed = "" if keep_failed is None else milliseconds(keep_failed)
     if isinstance(outcome, Sleeping):
@@ -94,7 +96,12 @@ def hand_back(
         state, when = "cancelled", ""
     else:
         state, when = "" if outcome is None else "failed", ""
-    return keys, [holder.token, ttl, state, when, failed]
+    return keys, [holder.token, ttl, state, when, failed, "" if known is None else known]
+
+
+def is_complete(answer: int) -> bool:
+    """Whether the server had all that the pass knew of, by what `HAND_BACK` answered."""
+    return answer != 2
 
 
 def _claim(namespace: str, workflow: str) -> list[str]:

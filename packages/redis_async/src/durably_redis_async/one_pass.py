@@ -155,7 +155,7 @@ class OnePass:
         async def close() -> None:
             last = await self.keeper.let_go(held)
             if last is not None:
-                await self._close(held.holder, last, wake_at, outcome)
+                await self._close(held.holder, last, wake_at, outcome, len(held.run.recorded))
 
         await self.keep(close)
 
@@ -175,16 +175,27 @@ class OnePass:
         return extend
 
     async def _close(
-        self, holder: Pass, delivery: Delivery, wake_at: datetime | None, outcome: object = None
+        self,
+        holder: Pass,
+        delivery: Delivery,
+        wake_at: datetime | None,
+        outcome: object = None,
+        known: int | None = None,
     ) -> None:
-        released, answered = await close_pass(self.durable, holder, delivery, wake_at, outcome)
-        if released is not None:
-            _not_released(holder, released)
-        if answered is not None:
+        closing = await close_pass(self.durable, holder, delivery, wake_at, outcome, known)
+        if closing.not_released is not None:
+            _not_released(holder, closing.not_released)
+        if closing.behind:
+            _log.warning(
+                "the server has fewer records of workflow %r than it had accepted: it goes on from those%s",
+                holder.workflow,
+                "" if closing.not_asked is None else f", once a sweep finds it: {closing.not_asked!r}",
+            )
+        if closing.not_answered is not None:
             _log.warning(
                 "the wakeup of workflow %r could not be answered for, it is taken again after its lease: %r",
                 holder.workflow,
-                answered,
+                closing.not_answered,
             )
 
     async def _release(self, holder: Pass, outcome: object = None) -> None:

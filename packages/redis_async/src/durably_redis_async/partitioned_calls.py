@@ -33,6 +33,10 @@ class PartitionedCalls:
         """`make_ready` as a call, to be sent with others or in one script with them."""
         return self.home(workflow).ringing(workflow)
 
+    def asking_again(self, workflow: str, since: int) -> Call:
+        """`make_ready` as a call, for a workflow that was not cancelled at `since` (ms) or later."""
+        return self.home(workflow).asking_again(workflow, since)
+
     def holding(self, delivery: Delivery) -> Call:
         """Whether `delivery` still stands, as a call."""
         partition, inner = self._inner(delivery)

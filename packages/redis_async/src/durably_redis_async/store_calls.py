@@ -142,12 +142,15 @@ class StoreCalls:
         """The answers of calls, one round trip per client; an error stands in the place of its answer."""
         return await send_together(calls)
 
-    def releasing(self, holder: Pass, outcome: object = None) -> Call:
-        """`release` as a call, to be sent with others."""
+    def releasing(self, holder: Pass, outcome: object = None, known: int | None = None) -> Call:
+        """`release` as a call, to be sent with others. `known`: how many records the pass knows of.
+
+        Its answer is whether the server has them. Where it has fewer, it is not told the outcome.
+        """
         keys, args = scripts.hand_back(
-            self.namespace, holder, self._ttl, outcome, self.abandon_after, self.keep_failed
+            self.namespace, holder, self._ttl, outcome, self.abandon_after, self.keep_failed, known
         )
-        return self.hand_back.call(keys, args, bool)
+        return self.hand_back.call(keys, args, scripts.is_complete)
 
     def recording(self, holder: Pass, key: str, value: object, durability: Durability | None = None) -> Call:
         """`record` as a call; its answer is a `Recorded`. Refusals of ours come as the server's errors."""

@@ -9,9 +9,10 @@ from durably import queue_scripts as queue
 from durably.durations import check_duration
 from durably.fresh import nonce
 from durably.keys import cancelled_key, check_id, dropped_key, parked_key, ready_key, sleeping_key, sweep_key
+from durably.sweep_scripts import STREAM_MEND
 from durably.values import Delivery
 
-from durably_redis_async._client import AnyRedis, Call, Script, is_cluster
+from durably_redis_async._client import AnyRedis, Call, Script, is_cluster, register
 from durably_redis_async.alarms import Alarms
 
 
@@ -62,6 +63,11 @@ class StreamCalls:
     def ringing(self, workflow: str) -> Call:
         """`make_ready` as a call, to be sent with others or in one script with them."""
         return self.ring.call([self.ready_key], [check_id(workflow)], bool)
+
+    def asking_again(self, workflow: str, since: int) -> Call:
+        """`make_ready` as a call, for a workflow that was not cancelled at `since` (ms) or later."""
+        keys = [self.ready_key, self.sleeping_key, self._dropped]
+        return register(self.redis, STREAM_MEND).call(keys, [check_id(workflow), since, ""], bool)
 
     def suspending(self, delivery: Delivery, when: datetime) -> Call:
         """`wake_at` as a call, to be sent with others."""

@@ -39,8 +39,8 @@ class SaysCalls(Protocol):
         """`renew` as a call; its answer is a `bool`."""
         ...
 
-    def releasing(self, holder: Pass, outcome: object = None) -> Any:
-        """`release` as a call."""
+    def releasing(self, holder: Pass, outcome: object = None, known: int | None = None) -> Any:
+        """`release` as a call; its answer is whether the store has the `known` records that the pass knows of."""
         ...
 
     async def together(self, calls: Sequence[Any]) -> list[object]:
@@ -64,11 +64,15 @@ class SaysAnswers(Protocol):
         ...
 
     def suspending(self, delivery: Delivery, when: datetime) -> Any:
-        """`wake_at` as a call."""
+        """`wake_at` as a call; its answer is whether the delivery was held."""
         ...
 
     def answering(self, delivery: Delivery) -> Any:
-        """`done` as a call."""
+        """`done` as a call; its answer is whether the delivery was held."""
+        ...
+
+    def asking_again(self, workflow: str, since: int) -> Any:
+        """`make_ready` as a call, for a workflow that was not cancelled at `since` (ms) or later."""
         ...
 
 
@@ -106,6 +110,19 @@ class Opening:
     stands: bool
     clock: Callable[[], datetime] | None
     failure: Exception | None = None
+
+
+@dataclass(slots=True)
+class Closing:
+    """How a pass ended: what went wrong with the claim's release, and with the delivery's answer.
+
+    `behind`: the store has less than the pass knows of; `not_asked`: what went wrong with the wakeup for that.
+    """
+
+    not_released: Exception | None
+    not_answered: Exception | None
+    behind: bool = False
+    not_asked: Exception | None = None
 
 
 def asks_holding(durable: Durable[Any]) -> bool:
@@ -175,20 +192,29 @@ async def close_pass(
     delivery: Delivery,
     wake_at: datetime | None,
     outcome: object = None,
-) -> tuple[Exception | None, Exception | None]:
-    """Give the claim back, then answer for the delivery: with a wakeup, or for good. What went wrong with each."""
+    known: int | None = None,
+) -> Closing:
+    """Give the claim back, then answer for the delivery: with a wakeup, or for good.
+
+    `known`: how many records the pass knows of. Where the store has fewer, another pass is asked for: one that took over
+    from another server may not have received what the pass was told is recorded.
+    """
     store: Any = durable.checkpointer
     queue: Any = durable.scheduler
     if _says(store, SaysCalls) and _says(queue, SaysAnswers):
         answer = queue.answering(delivery) if wake_at is None else queue.suspending(delivery, wake_at)
         try:
-            released, answered = await store.together([store.releasing(holder, outcome), answer])
+            released, answered = await store.together([store.releasing(holder, outcome, known), answer])
         except Exception as error:
-            return None, error
-        return (
-            released if isinstance(released, Exception) else None,
-            answered if isinstance(answered, Exception) else None,
-        )
+            return Closing(None, error)
+        closing = Closing(_failure(released), _failure(answered), released is False)
+        if closing.behind and answered is True:
+            try:
+                (asked,) = await store.together([queue.asking_again(holder.workflow, holder.token)])
+            except Exception as error:
+                asked = error
+            closing.not_asked = _failure(asked)
+        return closing
     failures: list[Exception | None] = []
     for number in range(2):
         try:
@@ -201,7 +227,11 @@ async def close_pass(
             failures.append(None)
         except Exception as error:
             failures.append(error)
-    return failures[0], failures[1]
+    return Closing(failures[0], failures[1])
+
+
+def _failure(answer: object) -> Exception | None:
+    return answer if isinstance(answer, Exception) else None
 
 
 async def renew_all(

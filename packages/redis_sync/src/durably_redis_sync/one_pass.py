@@ -156,7 +156,7 @@ class OnePass:
         def close() -> None:
             last = self.keeper.let_go(held)
             if last is not None:
-                self._close(held.holder, last, wake_at, outcome)
+                self._close(held.holder, last, wake_at, outcome, len(held.run.recorded))
 
         self.keep(close)
 
@@ -176,16 +176,27 @@ class OnePass:
         return extend
 
     def _close(
-        self, holder: Pass, delivery: Delivery, wake_at: datetime | None, outcome: object = None
+        self,
+        holder: Pass,
+        delivery: Delivery,
+        wake_at: datetime | None,
+        outcome: object = None,
+        known: int | None = None,
     ) -> None:
-        released, answered = close_pass(self.durable, holder, delivery, wake_at, outcome)
-        if released is not None:
-            _not_released(holder, released)
-        if answered is not None:
+        closing = close_pass(self.durable, holder, delivery, wake_at, outcome, known)
+        if closing.not_released is not None:
+            _not_released(holder, closing.not_released)
+        if closing.behind:
+            _log.warning(
+                "the server has fewer records of workflow %r than it had accepted: it goes on from those%s",
+                holder.workflow,
+                "" if closing.not_asked is None else f", once a sweep finds it: {closing.not_asked!r}",
+            )
+        if closing.not_answered is not None:
             _log.warning(
                 "the wakeup of workflow %r could not be answered for, it is taken again after its lease: %r",
                 holder.workflow,
-                answered,
+                closing.not_answered,
             )
 
     def _release(self, holder: Pass, outcome: object = None) -> None:

@@ -22,9 +22,10 @@ from durably.keys import (
     set_slept_key,
     sweep_key,
 )
+from durably.sweep_scripts import SET_MEND
 from durably.values import Delivery, now_utc
 
-from durably_redis_sync._client import AnyRedis, Call, Script, is_cluster
+from durably_redis_sync._client import AnyRedis, Call, Script, is_cluster, register
 from durably_redis_sync.alarms import Alarms
 
 
@@ -83,6 +84,12 @@ class SetCalls:
     def ringing(self, workflow: str) -> Call:
         """`make_ready` as a call, to be sent with others or in one script with them."""
         return self.ring.call([self.schedule_key, self._bell], [check_id(workflow), self._moment()], bool)
+
+    def asking_again(self, workflow: str, since: int) -> Call:
+        """`make_ready` as a call, for a workflow that was not cancelled at `since` (ms) or later."""
+        keys = [self.schedule_key, self._dropped, self._slept, self._bell]
+        args: list[str | int] = [check_id(workflow), since, "", self._moment()]
+        return register(self.redis, SET_MEND).call(keys, args, bool)
 
     def suspending(self, delivery: Delivery, when: datetime) -> Call:
         """`wake_at` as a call, to be sent with others."""
