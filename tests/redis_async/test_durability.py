@@ -10,6 +10,7 @@ from typing import Any
 import pytest
 from durably.embedded import EmbeddedServer
 from durably_redis_async import (
+    Completed,
     DurabilityUnsupported,
     Fenced,
     LuaEffect,
@@ -277,6 +278,35 @@ async def test_what_a_body_sent_is_proven_before_a_replay_goes_on(
     assert await one_pass() == first
     child = await store.load("child")
     assert len(child) == 2 and set(child.values()) == {1, "hi"}, "each arrived once"
+
+
+async def test_a_sleep_that_is_over_is_proven_before_the_pass_goes_on(
+    replicated: Replicated, master: Redis, namespace: str
+) -> None:
+    store = on_replicas(master, namespace)
+
+    async def body(run: Run) -> int:
+        await run.sleep("nap", ms(100))
+        return 1
+
+    async def one_pass() -> Any:
+        holder = await claimed(store, "w")
+        try:
+            return await resume(holder, store, body)
+        finally:
+            await store.release(holder)
+
+    await store.prepare()
+    replicated.pause()
+    for _ in range(3):
+        with pytest.raises(NotDurable, match="'nap' of workflow 'w' is recorded"):
+            returned = await one_pass()
+            pytest.fail(f"came to {returned}")
+        await sleep(0.1)
+    replicated.resume()
+    replicated.until_linked()
+    store = on_replicas(master, namespace, acknowledged_within=PATIENT)
+    assert await one_pass() == Completed(1)
 
 
 async def test_one_look_per_pass_covers_all_that_it_was_handed(

@@ -11,6 +11,7 @@ from typing import Any
 import pytest
 from durably.embedded import EmbeddedServer
 from durably_redis_sync import (
+    Completed,
     DurabilityUnsupported,
     Fenced,
     LuaEffect,
@@ -278,6 +279,35 @@ def test_what_a_body_sent_is_proven_before_a_replay_goes_on(
     assert one_pass() == first
     child = store.load("child")
     assert len(child) == 2 and set(child.values()) == {1, "hi"}, "each arrived once"
+
+
+def test_a_sleep_that_is_over_is_proven_before_the_pass_goes_on(
+    replicated: Replicated, master: Redis, namespace: str
+) -> None:
+    store = on_replicas(master, namespace)
+
+    def body(run: Run) -> int:
+        run.sleep("nap", ms(100))
+        return 1
+
+    def one_pass() -> Any:
+        holder = claimed(store, "w")
+        try:
+            return resume(holder, store, body)
+        finally:
+            store.release(holder)
+
+    store.prepare()
+    replicated.pause()
+    for _ in range(3):
+        with pytest.raises(NotDurable, match="'nap' of workflow 'w' is recorded"):
+            returned = one_pass()
+            pytest.fail(f"came to {returned}")
+        sleep(0.1)
+    replicated.resume()
+    replicated.until_linked()
+    store = on_replicas(master, namespace, acknowledged_within=PATIENT)
+    assert one_pass() == Completed(1)
 
 
 def test_one_look_per_pass_covers_all_that_it_was_handed(

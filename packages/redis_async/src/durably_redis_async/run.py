@@ -116,6 +116,7 @@ class Run(Outbox):
             due = deadline(key, self.recorded[key])
             if self.now() < due:
                 raise self._note(ScheduledWakeup(key, due))
+            await self._proven.handed(self, key)
             return
         reached: list[ScheduledWakeup] = []
 

@@ -117,6 +117,7 @@ class Run(Outbox):
             due = deadline(key, self.recorded[key])
             if self.now() < due:
                 raise self._note(ScheduledWakeup(key, due))
+            self._proven.handed(self, key)
             return
         reached: list[ScheduledWakeup] = []
 
