@@ -1,7 +1,8 @@
 """The tests of both flavours on every server, and what came of them as a table: `nox -s matrix`.
 
 Run alone: `python tests/matrix.py [--write] [SERVER...]`. A server that could not be had, or not be started, is a row
-that says so, and a failure where it is promised.
+that says so, and a failure where it is promised. `--write` puts each row into the docs as soon as it is known, in the
+place of the row that the server had there.
 """
 
 from __future__ import annotations
@@ -60,13 +61,34 @@ def run(server: str, words: list[str]) -> tuple[int, dict[str, Counter[str]], li
         return code, counts, sorted(set(reasons))
 
 
+HEAD = ["| server | version | async | sync | both | skipped, and why |", "|---|---|---|---|---|---|"]
+
+
+def server_of(row: str) -> str:
+    """Which server a row of the table is about."""
+    return row.split("|")[1].strip()
+
+
+def write(row: str) -> None:
+    """Put a row into the docs: rows of other servers stay as they are."""
+    before, rest = PAGE.read_text().split(BEGIN)
+    table, after = rest.split(END)
+    rows = {server_of(line): line for line in table.splitlines() if line.startswith("|") and line not in HEAD}
+    rows[server_of(row)] = row
+    order = [*servers.SERVERS, *servers.CLUSTERS]
+    named = sorted((name for name in rows if name in order), key=order.index)
+    PAGE.write_text(
+        "\n".join([f"{before}{BEGIN}\n", *HEAD, *(rows[name] for name in named), f"\n{END}{after}"])
+    )
+
+
 def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("servers", nargs="*", help="which (default: all)")
-    parser.add_argument("--write", action="store_true", help="write the table into the docs")
+    parser.add_argument("--write", action="store_true", help="write the rows into the docs")
     parser.add_argument("--processes", default="3", help="how many test processes (default 3)")
     options = parser.parse_args()
-    lines = ["| server | version | async | sync | both | skipped, and why |", "|---|---|---|---|---|---|"]
+    lines = list(HEAD)
     bad = 0
     try:
         names = servers.named(options.servers or [*servers.SERVERS, *servers.CLUSTERS])
@@ -80,6 +102,8 @@ def main() -> int:
             told = " ".join(str(error).split()).replace("|", "/")
             lines.append(f"| {name} | could not be had: {told} | | | | |")
             print(lines[-1], flush=True)
+            if options.write:
+                write(lines[-1])
             bad += name in servers.PROMISED
             continue
         code, counts, reasons = run(name, ["-n", options.processes])
@@ -92,11 +116,9 @@ def main() -> int:
         why = "; ".join(reasons)
         lines.append(f"| {name} | {version} | {' | '.join(cells)} | {skipped}: {why} |")
         print(lines[-1], flush=True)
-    table = "\n".join(lines)
-    print(table)
-    if options.write:
-        before, rest = PAGE.read_text().split(BEGIN)
-        PAGE.write_text(f"{before}{BEGIN}\n\n{table}\n\n{END}{rest.split(END)[1]}")
+        if options.write:
+            write(lines[-1])
+    print("\n".join(lines))
     return 1 if bad else 0
 
 
