@@ -125,7 +125,9 @@ class Call:
 
 async def send(call: Call) -> Any:
     """The answer of one call. Raises what the server, the connection or the answer raises."""
-    reply = (await (await _gathering(call, call.ack is not None)).say([call]))[0]
+    acks = call.ack is not None
+    gathering = _single(call.client, acks) or await _of_node(call, acks)
+    reply = (await gathering.say([call]))[0]
     if isinstance(reply, Exception):
         raise reply
     return call.answer(reply)
@@ -137,13 +139,13 @@ async def send_together(calls: Sequence[Call]) -> list[object]:
     An error of the server, or of making an answer, stands in the answer's place. Raises what the connection raises.
     What turns out to be no text, where text was expected, is read again as bytes.
     """
+    acks = any([call.ack is not None for call in calls])
     answers: list[object] = [None] * len(calls)
-    acks = any(call.ack is not None for call in calls)
-    parts: dict[int, tuple[Gathering[list[Call], list[Any]], list[int]]] = {}
+    parts: dict[Gathering[list[Call], list[Any]], list[int]] = {}
     for n, call in enumerate(calls):
-        gathering = await _gathering(call, acks)
-        parts.setdefault(id(gathering), (gathering, []))[1].append(n)
-    for gathering, mine in parts.values():
+        gathering = _single(call.client, acks) or await _of_node(call, acks)
+        parts.setdefault(gathering, []).append(n)
+    for gathering, mine in parts.items():
         for n, reply in zip(mine, await gathering.say([calls[n] for n in mine]), strict=True):
             try:
                 answers[n] = reply if isinstance(reply, Exception) else calls[n].answer(reply)
@@ -175,12 +177,15 @@ def _lanes_of(client: AnyRedis) -> _Lanes:
     return found
 
 
-async def _gathering(call: Call, acks: bool) -> Gathering[list[Call], list[Any]]:
-    """Where `call` is sent together with others: per client, and per node of a cluster."""
-    client = call.client
+def _single(client: AnyRedis, acks: bool) -> Gathering[list[Call], list[Any]] | None:
+    """Where calls to a single server are sent together; `None` for a cluster, where each has its node."""
+    return None if is_cluster(client) else _lanes_of(client).of[acks][""]
+
+
+async def _of_node(call: Call, acks: bool) -> Gathering[list[Call], list[Any]]:
+    """Where `call` is sent together with others of its node of a cluster."""
+    client: Any = call.client
     nodes = _lanes_of(client).of[acks]
-    if not is_cluster(client):
-        return nodes[""]
 
     async def name(client: RedisCluster = client) -> str:
         return str((await node_of(client, call.key)).name)
