@@ -91,7 +91,6 @@ def carry(
     `most` is how large the encoding may be, in bytes. Nothing has been written by then.
     """
     one = _for_step(codec, key)
-    where = f"the value of step {key!r} in workflow {workflow!r}"
     try:
         both = getattr(one, "carry", None)
         if both is not None:
@@ -107,11 +106,12 @@ def carry(
             raise TypeError(f"it gave {type(encoding).__name__}, neither text nor bytes")
     except (TypeError, ValueError, RecursionError) as error:
         raise Unencodable(
-            f"{where} cannot be recorded with {one!r}: {type(value).__name__}: {error}"
+            f"the value of step {key!r} in workflow {workflow!r} cannot be recorded with {one!r}: "
+            f"{type(value).__name__}: {error}"
         ) from error
     if most is not None and size > most:
         raise Unencodable(
-            f"{where} is {size} bytes long when encoded, more than the store's max_bytes={most}: "
+            f"the value of step {key!r} in workflow {workflow!r} is {size} bytes long when encoded, more than the store's max_bytes={most}: "
             "keep large data elsewhere and record where"
         )
     return encoding, back

@@ -188,7 +188,8 @@ class RedisCheckpointer(StoreCalls):
         Raises `Fenced` if the claim is lost, `Unencodable` for a value that cannot be kept, `NotDurable`.
         """
         call = self.recording(holder, key, value, durability)
-        await self.prepare(durability)
+        if call.ack is not None:
+            await self.prepare(durability)
         try:
             recorded: Recorded = await send(call)
         except ResponseError as error:

@@ -189,7 +189,8 @@ class RedisCheckpointer(StoreCalls):
         Raises `Fenced` if the claim is lost, `Unencodable` for a value that cannot be kept, `NotDurable`.
         """
         call = self.recording(holder, key, value, durability)
-        self.prepare(durability)
+        if call.ack is not None:
+            self.prepare(durability)
         try:
             recorded: Recorded = send(call)
         except ResponseError as error:
