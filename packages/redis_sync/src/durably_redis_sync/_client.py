@@ -237,10 +237,11 @@ def _flush(groups: list[list[Call]]) -> list[list[Any]]:
 def attempt_alone(calls: Sequence[Call]) -> list[Any]:
     """The replies of calls on one server that may wait there: sent once, together, on a connection of their own, in
     order; errors of the server among them. Raises what the connection raises: to be used within `patiently`."""
-    if len(calls) == 1 and not is_cluster(calls[0].client):
+    client = calls[0].client
+    if len(calls) == 1 and not is_cluster(client) and not is_lean(client):
         return [_caught(calls[0], calls[0].command)]
     replies = _pipelined(calls)
-    if is_cluster(calls[0].client) and any(isinstance(reply, UNSETTLED) for reply in replies):
+    if is_cluster(client) and any(isinstance(reply, UNSETTLED) for reply in replies):
         return _one_by_one(list(calls))
     return replies
 
