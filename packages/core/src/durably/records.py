@@ -133,7 +133,7 @@ def decode_all(
     codec: CheckpointCodec[Any], workflow: str, rows: Sequence[Row], raw: bool
 ) -> dict[str, object]:
     """Every record's value by step, in order; all at once where the codec can. `raw`: the codec takes bytes."""
-    many = getattr(codec, "decode_many", None)
+    many = getattr(codec, "decode_many", None) if rows else None
     if many is not None:
         try:
             values: list[object] = many([row[2] for row in rows])

@@ -92,7 +92,7 @@ class Script:
     ) -> Call:
         """A call of it, to be sent with others."""
         command = ("EVALSHA", self.sha, len(keys), *keys, *args)
-        return Call(self.client, command, answer, self.source, raw, ack=ack)
+        return Call(self.client, command, answer, self.source, raw, None, ack)
 
 
 @dataclass(slots=True, eq=False)
@@ -140,18 +140,32 @@ async def send_together(calls: Sequence[Call]) -> list[object]:
     What turns out to be no text, where text was expected, is read again as bytes.
     """
     acks = any([call.ack is not None for call in calls])
+    clients = {id(call.client) for call in calls}
+    shared = _single(calls[0].client, acks) if len(clients) == 1 else None
+    if shared is not None:
+        replies = await shared.say(list(calls))
+        return [_answered(call, reply) for call, reply in zip(calls, replies, strict=True)]
     answers: list[object] = [None] * len(calls)
     parts: dict[Gathering[list[Call], list[Any]], list[int]] = {}
     for n, call in enumerate(calls):
         gathering = _single(call.client, acks) or await _of_node(call, acks)
         parts.setdefault(gathering, []).append(n)
     for gathering, mine in parts.items():
-        for n, reply in zip(mine, await gathering.say([calls[n] for n in mine]), strict=True):
-            try:
-                answers[n] = reply if isinstance(reply, Exception) else calls[n].answer(reply)
-            except Exception as error:
-                answers[n] = error
+        replies = await gathering.say([calls[n] for n in mine])
+        for n, reply in zip(mine, replies, strict=True):
+            answers[n] = _answered(calls[n], reply)
     return answers
+
+
+def _answered(call: Call, reply: Any) -> object:
+    """What is made of a reply, or the error that stands in its place."""
+    if isinstance(reply, Exception):
+        return reply
+    try:
+        answer: object = call.answer(reply)
+    except Exception as error:
+        return error
+    return answer
 
 
 class _Lanes:
