@@ -142,7 +142,9 @@ class RedisCheckpointer(StoreCalls):
         def answer(workflow: str, fields: dict[Any, Any]) -> dict[str, Written]:
             rows = in_order(workflow, fields)
             values = decode_all(self.codec, workflow, rows, self.raw)
-            return {key: Written(values[key], moment(at)) for key, at, _ in rows}
+            return {
+                key: Written(values[key], moment(at)) for key, at in zip(rows.steps, rows.times, strict=True)
+            }
 
         written: dict[str, Written] = send(self._fields(workflow, answer))
         return written
