@@ -87,7 +87,9 @@ class JsonCodec:
     def carry(self, value: object) -> tuple[str, object]:
         """Both at once. Raises `Unencodable` (strict) for what does not come back equal in value and type."""
         if not self.strict:
-            if value is None or type(value) is bool or type(value) is int:
+            if type(value) is int:
+                return repr(value), value
+            if value is None or type(value) is bool:
                 return _encode(value), value
             text = self.encode(value)
             return text, self.decode(text)

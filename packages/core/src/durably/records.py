@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from datetime import datetime, timedelta, timezone
-from typing import Any
+from typing import Any, NamedTuple
 
 from durably.codec import CheckpointCodec
 from durably.msgspec_codec import MARK
@@ -18,8 +18,12 @@ MAX_BYTES = 1 << 20
 Encoding = str | bytes
 
 
-Row = tuple[str, Encoding, Encoding]
-"""One record taken apart: step, the server's time of the write in ms (as digits), encoding."""
+class Rows(NamedTuple):
+    """Records taken apart, side by side: steps, the server's times of their writes in ms (as digits), encodings."""
+
+    steps: Sequence[str]
+    times: Sequence[Encoding]
+    encodings: Sequence[Any]
 
 
 def moment(at: Encoding) -> datetime:
@@ -40,23 +44,27 @@ def _taken_apart(workflow: str, key: str, field: Encoding) -> tuple[int, Any, st
     raise Undecodable(f"step {key!r} of workflow {workflow!r} holds no record: {field[:80]!r}")
 
 
-def in_order(workflow: str, fields: Mapping[Any, Any]) -> list[Row]:
+def in_order(workflow: str, fields: Mapping[Any, Any]) -> Rows:
     """All records of a workflow, in the order in which they were first recorded."""
-    rows: list[Any] = [None] * len(fields)
+    steps: list[Any] = [None] * len(fields)
+    times, encodings = steps.copy(), steps.copy()
     raw = isinstance(next(iter(fields), ""), bytes)
     colon: Any = b":" if raw else ":"
     try:
         for key, field in fields.items():  # positions run from 0 without a gap, as a rule: no need to sort
-            position, at, encoding = field.split(colon, 2)
-            rows[int(position)] = (key.decode() if raw else key, at, encoding)
+            digits, at, encoding = field.split(colon, 2)
+            position = int(digits)
+            steps[position], times[position], encodings[position] = key, at, encoding
     except (TypeError, ValueError, IndexError):
-        rows[:1] = [None]
-    if None in rows:
+        steps[:1] = [None]
+    if None in steps:
         named = [(key if isinstance(key, str) else key.decode(), field) for key, field in fields.items()]
         apart = [_taken_apart(workflow, key, field) for key, field in named]
         apart.sort(key=lambda one: (one[0], int(one[1])))
-        rows = [(key, at, encoding) for _, at, key, encoding in apart]
-    return rows
+        _, times, steps, encodings = (list(column) for column in zip(*apart, strict=True))
+    elif raw:
+        steps = [key.decode() for key in steps]
+    return Rows(steps, times, encodings)
 
 
 def check_max_bytes(most: int | None) -> int | None:
@@ -91,7 +99,6 @@ def carry(
     `most` is how large the encoding may be, in bytes. Nothing has been written by then.
     """
     one = _for_step(codec, key)
-    where = f"the value of step {key!r} in workflow {workflow!r}"
     try:
         both = getattr(one, "carry", None)
         if both is not None:
@@ -107,11 +114,12 @@ def carry(
             raise TypeError(f"it gave {type(encoding).__name__}, neither text nor bytes")
     except (TypeError, ValueError, RecursionError) as error:
         raise Unencodable(
-            f"{where} cannot be recorded with {one!r}: {type(value).__name__}: {error}"
+            f"the value of step {key!r} in workflow {workflow!r} cannot be recorded with {one!r}: "
+            f"{type(value).__name__}: {error}"
         ) from error
     if most is not None and size > most:
         raise Unencodable(
-            f"{where} is {size} bytes long when encoded, more than the store's max_bytes={most}: "
+            f"the value of step {key!r} in workflow {workflow!r} is {size} bytes long when encoded, more than the store's max_bytes={most}: "
             "keep large data elsewhere and record where"
         )
     return encoding, back
@@ -129,19 +137,18 @@ def decode(codec: CheckpointCodec[Any], workflow: str, key: str, encoding: Encod
         ) from error
 
 
-def decode_all(
-    codec: CheckpointCodec[Any], workflow: str, rows: Sequence[Row], raw: bool
-) -> dict[str, object]:
+def decode_all(codec: CheckpointCodec[Any], workflow: str, rows: Rows, raw: bool) -> dict[str, object]:
     """Every record's value by step, in order; all at once where the codec can. `raw`: the codec takes bytes."""
-    many = getattr(codec, "decode_many", None)
+    many = getattr(codec, "decode_many", None) if rows.steps else None
     if many is not None:
         try:
-            values: list[object] = many([row[2] for row in rows])
+            values: list[object] = many(rows.encodings)
         except (TypeError, ValueError, RecursionError):
             pass  # one by one, to say which it is
         else:
-            return {row[0]: value for row, value in zip(rows, values, strict=True)}
-    return {key: decode_field(codec, workflow, key, encoding, raw) for key, _, encoding in rows}
+            return dict(zip(rows.steps, values, strict=True))
+    pairs = zip(rows.steps, rows.encodings, strict=True)
+    return {key: decode_field(codec, workflow, key, encoding, raw) for key, encoding in pairs}
 
 
 def decode_field(

@@ -69,12 +69,14 @@ else:
     Guard = threading.RLock  # never waited for here, and entered faster than anything written in Python
 
 
-async def called(effect: Callable[[], Awaitable[T]], what: str) -> T:
-    """What `effect` gives. Raises `TypeError` naming `what` for one of the other flavour."""
+def called(effect: Callable[[], Awaitable[T]], what: str, *names: str) -> Awaitable[T]:
+    """What `effect` gives. Raises `TypeError` saying `what`, with `names` filled in, for one of the other flavour."""
     made = effect()
     if type(made) is not CoroutineType and not inspect.isawaitable(made):
-        raise TypeError(f"{what} must be async here: it gave {type(made).__name__}, which cannot be awaited")
-    return await made
+        raise TypeError(
+            f"{what.format(*names)} must be async here: it gave {type(made).__name__}, which cannot be awaited"
+        )
+    return made
 
 
 async def shielded(call: Callable[P, Awaitable[T]], *args: P.args, **kwargs: P.kwargs) -> T:

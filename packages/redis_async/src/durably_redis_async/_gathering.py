@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import copy
+import types
 from collections.abc import Awaitable, Callable, Generator
 from typing import Any, Generic, ParamSpec, TypeVar
 
@@ -32,54 +33,45 @@ class _Answer(asyncio.Future[T]):
         return False if self.kept else super().cancel(msg)
 
 
-class _Kept(Generic[T]):
-    """Runs a call in the caller's own task, and lets its cancellation wait."""
-
-    def __init__(self, running: Any) -> None:
-        self._running = running
-
-    def __await__(self) -> Generator[Any, None, T]:
-        cancelled: asyncio.CancelledError | None = None
-        while True:
+@types.coroutine
+def kept(call: Callable[P, Awaitable[T]], *args: P.args, **kwargs: P.kwargs) -> Generator[Any, None, T]:
+    """`shielded`, in the caller's own task: for calls that wait for little but gathered answers, and use no timeouts,
+    which would not be heard. A cancellation waits until the call has ended."""
+    running: Any = call(*args, **kwargs)
+    cancelled: asyncio.CancelledError | None = None
+    while True:
+        try:
+            waits_for = running.send(None)
+        except StopIteration as ended:
+            if cancelled is not None:
+                raise cancelled from None
+            given: T = ended.value
+            return given
+        if type(waits_for) is _Answer:
+            waits_for.kept = True
             try:
-                waits_for = self._running.send(None)
-            except StopIteration as ended:
-                if cancelled is not None:
-                    raise cancelled from None
-                given: T = ended.value
-                return given
-            if type(waits_for) is _Answer:
-                waits_for.kept = True
-                try:
-                    yield waits_for
-                except asyncio.CancelledError as error:
-                    cancelled = error
-                except GeneratorExit:
-                    self._running.close()
-                    raise
-                except BaseException:
-                    pass  # the answer's own: the call hears it when it goes on
-                continue
-            while waits_for is not None and not waits_for.done():
-                waits_for._asyncio_future_blocking = False
-                told = waits_for.get_loop().create_future()
-                waits_for.add_done_callback(lambda _, told=told: told.done() or told.set_result(None))
-                try:
-                    yield from told
-                except asyncio.CancelledError as error:
-                    cancelled = error
-            if waits_for is None:
-                try:
-                    yield
-                except asyncio.CancelledError as error:
-                    cancelled = error
-
-
-async def kept(call: Callable[P, Awaitable[T]], *args: P.args, **kwargs: P.kwargs) -> T:
-    """`shielded`, without a task of its own: for calls that wait for little but gathered answers, and use no timeouts,
-    which would not be heard."""
-    made: T = await _Kept(call(*args, **kwargs))
-    return made
+                yield waits_for
+            except asyncio.CancelledError as error:
+                cancelled = error
+            except GeneratorExit:
+                running.close()
+                raise
+            except BaseException:
+                pass  # the answer's own: the call hears it when it goes on
+            continue
+        while waits_for is not None and not waits_for.done():
+            waits_for._asyncio_future_blocking = False
+            told = waits_for.get_loop().create_future()
+            waits_for.add_done_callback(lambda _, told=told: told.done() or told.set_result(None))
+            try:
+                yield from told
+            except asyncio.CancelledError as error:
+                cancelled = error
+        if waits_for is None:
+            try:
+                yield
+            except asyncio.CancelledError as error:
+                cancelled = error
 
 
 class Gathering(Generic[In, T]):

@@ -14,7 +14,6 @@ from durably.values import CANCELLED, Delivery, Pass, Sleeping, now_utc
 
 from durably_redis_async._concurrency import shielded
 from durably_redis_async._gathering import kept
-from durably_redis_async.extending import extending
 from durably_redis_async.interfaces import Durable
 from durably_redis_async.keeper import Held, Keeper
 from durably_redis_async.resume import LEAVING, Body, finish, settle
@@ -163,13 +162,12 @@ class OnePass:
         return await self.durable.checkpointer.extend(holder, within, self.lease)
 
     def _extending(self, held: Held) -> Callable[[Pass, timedelta], Any]:
-        asks = extending(self.durable.checkpointer, self.budget, self.lease, self.now)
-
         async def extend(holder: Pass, within: timedelta) -> bool:
-            asked = time.monotonic()
-            if not await asks(holder, within):
-                return False
-            held.budget_ends = max(held.budget_ends, asked + within.total_seconds())
+            ends = time.monotonic() + within.total_seconds()
+            if ends > held.budget_ends:
+                if not await self._extend(holder, within):
+                    return False
+                held.budget_ends = max(held.budget_ends, ends)
             return True
 
         return extend

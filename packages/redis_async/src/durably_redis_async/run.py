@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from datetime import datetime, timedelta
+from functools import partial
 from typing import Any, TypeVar, overload
 
 from durably.durability import Durability
@@ -51,6 +52,10 @@ class Run(Outbox):
     _used: set[str] = field(default_factory=set, init=False, repr=False)
     _proven: Proven = field(default_factory=Proven, init=False, repr=False)
     _guard: Guard = field(default_factory=Guard, init=False, repr=False)
+    _kept: Any = field(init=False, repr=False)
+
+    def __post_init__(self) -> None:
+        self._kept = kept if getattr(self.checkpointer, "gathers", False) else shielded
 
     @property
     def workflow(self) -> str:
@@ -101,9 +106,7 @@ class Run(Outbox):
         await prepared(self.checkpointer, durability)
         await self._cover(within)
 
-        async def write() -> object:
-            return await self.checkpointer.transact(self.holder, key, effect, **option(durability))
-
+        write = partial(self.checkpointer.transact, self.holder, key, effect, **option(durability))
         self._begin(checked=True)
         made: T = self._parsed(key, typed, await self._kept(self._write, key, write))
         return made
@@ -260,7 +263,7 @@ class Run(Outbox):
             await prepared(self.checkpointer, durability)
         if within is not None:
             await self._cover(within)
-        value = await called(effect, f"the effect of step {key!r} in workflow {self.workflow!r}")
+        value = await called(effect, "the effect of step {!r} in workflow {!r}", key, self.workflow)
         value = plain(getattr(self.checkpointer, "codec", None), self.workflow, key, parse, value)
         self._begin(checked=False)
         return await self._record(key, value, **option(durability))
@@ -273,20 +276,14 @@ class Run(Outbox):
             self.writing += 1
 
     async def _record(self, key: str, value: object, then: Then | None = None, **asked: Any) -> object:
-        async def write() -> object:
-            result: Recorded = await self.checkpointer.record(self.holder, key, value, **asked)
-            return result.value
-
+        write = partial(self.checkpointer.record, self.holder, key, value, **asked)
         return await self._kept(self._write, key, write, then)
-
-    @property
-    def _kept(self) -> Any:
-        return kept if getattr(self.checkpointer, "gathers", False) else shielded
 
     async def _write(self, key: str, write: Returning[[], object], then: Then | None = None) -> object:
         """A write that has begun: the pass waits for it, and for what follows from it, before it gives its verdict."""
         try:
-            value = await write()
+            made = await write()
+            value = made.value if isinstance(made, Recorded) else made
             with self._guard:
                 self.recorded[key] = value
             if then is not None:

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from datetime import timedelta
-from typing import Any, TypeVar
+from functools import partial
+from typing import Any
 
 from durably import scripts
 from durably.codec import CheckpointCodec
@@ -15,7 +16,6 @@ from durably.keys import check_id, check_key, check_once, pass_key, workflow_key
 from durably.queue_scripts import as_text, server_time
 from durably.records import (
     Encoding,
-    Row,
     carry,
     decode_all,
     decode_field,
@@ -36,8 +36,6 @@ from durably_redis_async._client import (
     socket_timeout,
 )
 from durably_redis_async._concurrency import Guard
-
-T = TypeVar("T")
 
 
 class StoreCalls:
@@ -92,21 +90,18 @@ class StoreCalls:
     def _decoded(self, workflow: str, key: str, field: Encoding) -> object:
         return decode_field(self.codec, workflow, key, encoding_of(workflow, key, field), self.raw)
 
-    def _fields(self, workflow: str, answer: Callable[[list[Row]], T]) -> Call:
+    def _fields(self, workflow: str, answer: Callable[[str, Any], object]) -> Call:
         self._check_id(workflow)
-
-        def in_turn(fields: dict[str, str]) -> T:
-            return answer(in_order(workflow, fields))
-
-        return Call(self.redis, ("HGETALL", self.hash_key(workflow)), in_turn, raw=self.raw)
+        command = ("HGETALL", self.hash_key(workflow))
+        return Call(self.redis, command, partial(answer, workflow), raw=self.raw)
 
     def reading(self, workflow: str) -> Call:
         """`load` as a call, to be sent with others by `together`."""
 
-        def answer(rows: list[Row]) -> dict[str, object]:
-            return decode_all(self.codec, workflow, rows, self.raw)
+        return self._fields(workflow, self._loaded)
 
-        return self._fields(workflow, answer)
+    def _loaded(self, workflow: str, fields: dict[Any, Any]) -> dict[str, object]:
+        return decode_all(self.codec, workflow, in_order(workflow, fields), self.raw)
 
     def refusal(self, error: Exception, workflow: str) -> BaseException:
         """What an error in the place of a call's answer stands for: one of ours, or the error itself."""
@@ -158,16 +153,15 @@ class StoreCalls:
         workflow = holder.workflow
         encoding, back = carry(self.codec, workflow, key, value, self.max_bytes)
 
-        def answer(stored: Any) -> Recorded:
-            if stored is None:
-                return Recorded(back, True)
-            if encoding_of(workflow, key, stored) == encoding:
-                return Recorded(back, True)
-            return Recorded(self._decoded(workflow, key, stored), False)
-
+        answer = partial(self._recorded, workflow, key, encoding, back)
         ack = self.ack(workflow, key, durability)
         keys, args = scripts.write(self.namespace, holder, key, encoding, self._ttl, ack is not None)
         return self.write.call(keys, args, answer, raw=self.raw, ack=ack)
+
+    def _recorded(self, workflow: str, key: str, encoding: Encoding, back: object, stored: Any) -> Recorded:
+        if stored is None or encoding_of(workflow, key, stored) == encoding:
+            return Recorded(back, True)
+        return Recorded(self._decoded(workflow, key, stored), False)
 
     def looking(self, holder: Pass, key: str) -> Call:
         """What is recorded of a step, as a call; its answer is the value, or `None`."""

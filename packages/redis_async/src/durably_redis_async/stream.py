@@ -210,22 +210,18 @@ class RedisStreamScheduler(StreamParking):
 
     async def _kept(self, entries: list[tuple[str, dict[str, str]]], marks: int) -> list[Delivery]:
         """The deliveries of what was read, without those that were cancelled before, if there are `marks`."""
-        found = [one for one in [await self._delivery(entry) for entry in entries] if one is not None]
+        found = []
+        for receipt, fields in entries:
+            workflow = fields.get("workflow")
+            if workflow:
+                found.append(Delivery(workflow, receipt, "slept" in fields))
+            else:
+                await self.done(Delivery("?", receipt))
         if marks and found:
             named = [text for one in found for text in (one.receipt, one.workflow)]
             dropped = set(await self.sifter([self.ready_key, self.marks_key], [self.group, *named]))
             found = [one for one in found if one.receipt not in dropped]
         return found
-
-    async def _delivery(self, entry: tuple[str, dict[str, str]] | None) -> Delivery | None:
-        if entry is None:
-            return None
-        receipt, fields = entry
-        workflow = fields.get("workflow")
-        if not workflow:
-            await self.done(Delivery("?", receipt))
-            return None
-        return Delivery(workflow, receipt, "slept" in fields)
 
     async def reclaim(self, idle: timedelta) -> Delivery | None:
         """Take over one delivery that showed no sign of life for `idle`, or `None`.
@@ -248,7 +244,8 @@ class RedisStreamScheduler(StreamParking):
             with self.guard:
                 self.scanned[0] = following
             if entry is not None:
-                return await self._delivery(entry)
+                found = await self._kept([entry], 0)
+                return found[0] if found else None
             if following == _START:
                 return None
         return None

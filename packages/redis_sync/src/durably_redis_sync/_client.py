@@ -92,7 +92,7 @@ class Script:
     ) -> Call:
         """A call of it, to be sent with others."""
         command = ("EVALSHA", self.sha, len(keys), *keys, *args)
-        return Call(self.client, command, answer, self.source, raw, ack=ack)
+        return Call(self.client, command, answer, self.source, raw, None, ack)
 
 
 @dataclass(slots=True, eq=False)
@@ -125,7 +125,9 @@ class Call:
 
 def send(call: Call) -> Any:
     """The answer of one call. Raises what the server, the connection or the answer raises."""
-    reply = _gathering(call, call.ack is not None).say([call])[0]
+    acks = call.ack is not None
+    gathering = _single(call.client, acks) or _of_node(call, acks)
+    reply = gathering.say([call])[0]
     if isinstance(reply, Exception):
         raise reply
     return call.answer(reply)
@@ -137,19 +139,33 @@ def send_together(calls: Sequence[Call]) -> list[object]:
     An error of the server, or of making an answer, stands in the answer's place. Raises what the connection raises.
     What turns out to be no text, where text was expected, is read again as bytes.
     """
+    acks = any([call.ack is not None for call in calls])
+    clients = {id(call.client) for call in calls}
+    shared = _single(calls[0].client, acks) if len(clients) == 1 else None
+    if shared is not None:
+        replies = shared.say(list(calls))
+        return [_answered(call, reply) for call, reply in zip(calls, replies, strict=True)]
     answers: list[object] = [None] * len(calls)
-    acks = any(call.ack is not None for call in calls)
-    parts: dict[int, tuple[Gathering[list[Call], list[Any]], list[int]]] = {}
+    parts: dict[Gathering[list[Call], list[Any]], list[int]] = {}
     for n, call in enumerate(calls):
-        gathering = _gathering(call, acks)
-        parts.setdefault(id(gathering), (gathering, []))[1].append(n)
-    for gathering, mine in parts.values():
-        for n, reply in zip(mine, gathering.say([calls[n] for n in mine]), strict=True):
-            try:
-                answers[n] = reply if isinstance(reply, Exception) else calls[n].answer(reply)
-            except Exception as error:
-                answers[n] = error
+        gathering = _single(call.client, acks) or _of_node(call, acks)
+        parts.setdefault(gathering, []).append(n)
+    for gathering, mine in parts.items():
+        replies = gathering.say([calls[n] for n in mine])
+        for n, reply in zip(mine, replies, strict=True):
+            answers[n] = _answered(calls[n], reply)
     return answers
+
+
+def _answered(call: Call, reply: Any) -> object:
+    """What is made of a reply, or the error that stands in its place."""
+    if isinstance(reply, Exception):
+        return reply
+    try:
+        answer: object = call.answer(reply)
+    except Exception as error:
+        return error
+    return answer
 
 
 class _Lanes:
@@ -175,12 +191,15 @@ def _lanes_of(client: AnyRedis) -> _Lanes:
     return found
 
 
-def _gathering(call: Call, acks: bool) -> Gathering[list[Call], list[Any]]:
-    """Where `call` is sent together with others: per client, and per node of a cluster."""
-    client = call.client
+def _single(client: AnyRedis, acks: bool) -> Gathering[list[Call], list[Any]] | None:
+    """Where calls to a single server are sent together; `None` for a cluster, where each has its node."""
+    return None if is_cluster(client) else _lanes_of(client).of[acks][""]
+
+
+def _of_node(call: Call, acks: bool) -> Gathering[list[Call], list[Any]]:
+    """Where `call` is sent together with others of its node of a cluster."""
+    client: Any = call.client
     nodes = _lanes_of(client).of[acks]
-    if not is_cluster(client):
-        return nodes[""]
 
     def name(client: RedisCluster = client) -> str:
         return str((node_of(client, call.key)).name)
@@ -232,10 +251,11 @@ def _flush(groups: list[list[Call]]) -> list[list[Any]]:
 def attempt_alone(calls: Sequence[Call]) -> list[Any]:
     """The replies of calls on one server that may wait there: sent once, together, on a connection of their own, in
     order; errors of the server among them. Raises what the connection raises: to be used within `patiently`."""
-    if len(calls) == 1 and not is_cluster(calls[0].client):
+    client = calls[0].client
+    if len(calls) == 1 and not is_cluster(client) and not is_lean(client):
         return [_caught(calls[0], calls[0].command)]
     replies = _pipelined(calls)
-    if is_cluster(calls[0].client) and any(isinstance(reply, UNSETTLED) for reply in replies):
+    if is_cluster(client) and any(isinstance(reply, UNSETTLED) for reply in replies):
         return _one_by_one(list(calls))
     return replies
 

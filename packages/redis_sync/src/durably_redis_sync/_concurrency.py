@@ -92,12 +92,12 @@ class _Deferring:
             self._before[number](number, frame)
 
 
-def called(effect: Callable[[], T], what: str) -> T:
-    """What `effect` gives. Raises `TypeError` naming `what` for one of the other flavour."""
+def called(effect: Callable[[], T], what: str, *names: str) -> T:
+    """What `effect` gives. Raises `TypeError` saying `what`, with `names` filled in, for one of the other flavour."""
     made = effect()
     if inspect.iscoroutine(made):
         made.close()
-        raise TypeError(f"{what} must be an ordinary function here: it gave a coroutine")
+        raise TypeError(f"{what.format(*names)} must be an ordinary function here: it gave a coroutine")
     return made
 
 

@@ -16,10 +16,10 @@ from durably.keys import check_id, check_key, check_namespace
 from durably.lua import splice
 from durably.records import (
     MAX_BYTES,
-    Row,
     check_max_bytes,
     decode_all,
     decode_field,
+    in_order,
     is_bytes,
     moment,
 )
@@ -139,9 +139,12 @@ class RedisCheckpointer(StoreCalls):
     def history(self, workflow: str) -> dict[str, Written]:
         """The same, with the server's time of each write."""
 
-        def answer(rows: list[Row]) -> dict[str, Written]:
+        def answer(workflow: str, fields: dict[Any, Any]) -> dict[str, Written]:
+            rows = in_order(workflow, fields)
             values = decode_all(self.codec, workflow, rows, self.raw)
-            return {key: Written(values[key], moment(at)) for key, at, _ in rows}
+            return {
+                key: Written(values[key], moment(at)) for key, at in zip(rows.steps, rows.times, strict=True)
+            }
 
         written: dict[str, Written] = send(self._fields(workflow, answer))
         return written
@@ -189,7 +192,8 @@ class RedisCheckpointer(StoreCalls):
         Raises `Fenced` if the claim is lost, `Unencodable` for a value that cannot be kept, `NotDurable`.
         """
         call = self.recording(holder, key, value, durability)
-        self.prepare(durability)
+        if call.ack is not None:
+            self.prepare(durability)
         try:
             recorded: Recorded = send(call)
         except ResponseError as error:

@@ -15,7 +15,6 @@ from durably.values import CANCELLED, Delivery, Pass, Sleeping, now_utc
 
 from durably_redis_sync._concurrency import shielded
 from durably_redis_sync._gathering import kept
-from durably_redis_sync.extending import extending
 from durably_redis_sync.interfaces import Durable
 from durably_redis_sync.keeper import Held, Keeper
 from durably_redis_sync.resume import LEAVING, Body, finish, settle
@@ -164,13 +163,12 @@ class OnePass:
         return self.durable.checkpointer.extend(holder, within, self.lease)
 
     def _extending(self, held: Held) -> Callable[[Pass, timedelta], Any]:
-        asks = extending(self.durable.checkpointer, self.budget, self.lease, self.now)
-
         def extend(holder: Pass, within: timedelta) -> bool:
-            asked = time.monotonic()
-            if not asks(holder, within):
-                return False
-            held.budget_ends = max(held.budget_ends, asked + within.total_seconds())
+            ends = time.monotonic() + within.total_seconds()
+            if ends > held.budget_ends:
+                if not self._extend(holder, within):
+                    return False
+                held.budget_ends = max(held.budget_ends, ends)
             return True
 
         return extend

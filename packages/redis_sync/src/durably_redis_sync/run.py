@@ -6,6 +6,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from datetime import datetime, timedelta
+from functools import partial
 from typing import Any, TypeVar, overload
 
 from durably.durability import Durability
@@ -52,6 +53,10 @@ class Run(Outbox):
     _used: set[str] = field(default_factory=set, init=False, repr=False)
     _proven: Proven = field(default_factory=Proven, init=False, repr=False)
     _guard: Guard = field(default_factory=Guard, init=False, repr=False)
+    _kept: Any = field(init=False, repr=False)
+
+    def __post_init__(self) -> None:
+        self._kept = kept if getattr(self.checkpointer, "gathers", False) else shielded
 
     @property
     def workflow(self) -> str:
@@ -102,9 +107,7 @@ class Run(Outbox):
         prepared(self.checkpointer, durability)
         self._cover(within)
 
-        def write() -> object:
-            return self.checkpointer.transact(self.holder, key, effect, **option(durability))
-
+        write = partial(self.checkpointer.transact, self.holder, key, effect, **option(durability))
         self._begin(checked=True)
         made: T = self._parsed(key, typed, self._kept(self._write, key, write))
         return made
@@ -261,7 +264,7 @@ class Run(Outbox):
             prepared(self.checkpointer, durability)
         if within is not None:
             self._cover(within)
-        value = called(effect, f"the effect of step {key!r} in workflow {self.workflow!r}")
+        value = called(effect, "the effect of step {!r} in workflow {!r}", key, self.workflow)
         value = plain(getattr(self.checkpointer, "codec", None), self.workflow, key, parse, value)
         self._begin(checked=False)
         return self._record(key, value, **option(durability))
@@ -274,20 +277,14 @@ class Run(Outbox):
             self.writing += 1
 
     def _record(self, key: str, value: object, then: Then | None = None, **asked: Any) -> object:
-        def write() -> object:
-            result: Recorded = self.checkpointer.record(self.holder, key, value, **asked)
-            return result.value
-
+        write = partial(self.checkpointer.record, self.holder, key, value, **asked)
         return self._kept(self._write, key, write, then)
-
-    @property
-    def _kept(self) -> Any:
-        return kept if getattr(self.checkpointer, "gathers", False) else shielded
 
     def _write(self, key: str, write: Returning[[], object], then: Then | None = None) -> object:
         """A write that has begun: the pass waits for it, and for what follows from it, before it gives its verdict."""
         try:
-            value = write()
+            made = write()
+            value = made.value if isinstance(made, Recorded) else made
             with self._guard:
                 self.recorded[key] = value
             if then is not None:
