@@ -19,6 +19,7 @@ from durably_redis_sync import (
     RedisStreamScheduler,
     Run,
     SplitDurable,
+    sweep,
     work,
 )
 from support import ms, same
@@ -35,8 +36,9 @@ class Report:
     """What came of one failover.
 
     `lost`: submissions that were acknowledged and that the promoted server does not hold. `unfinished`: those it holds
-    that did not end. `effects`: ended ones whose effect did not happen exactly once, with how often it did. `pause`:
-    seconds from the kill to the next workflow's end.
+    that did not end. `effects`: ended ones whose effect did not happen exactly once, with how often it did. `swept`: those
+    whose wakeup the server lost while another one kept their records, so that a sweep had to find them. `pause`: seconds
+    from the kill to the next workflow's end.
     """
 
     workflows: int
@@ -44,6 +46,7 @@ class Report:
     lost: list[str]
     unfinished: list[str]
     effects: dict[str, int]
+    swept: set[str]
     pause: float
 
     @property
@@ -55,6 +58,7 @@ class Report:
         return (
             f"{self.workflows} workflows: {self.finished} finished, {len(self.lost)} lost by the server, "
             f"{len(self.unfinished)} unfinished, {len(self.effects)} effects not exactly once, "
+            f"{len(self.swept)} woken by a sweep, "
             f"going on after {self.pause:.2f} s"
         )
 
@@ -73,6 +77,7 @@ class Load:
         self.submitter = self._durable(self.submitting, scheduler)
         self.acknowledged: list[str] = []
         self.ends: list[float] = []
+        self.swept: set[str] = set()
 
     def _durable(self, client: Any, scheduler: str) -> Any:
         store = RedisCheckpointer(
@@ -171,6 +176,7 @@ class Load:
             finished=len(finished),
             lost=[one for one in self.acknowledged if one not in set(kept)],
             unfinished=unfinished,
+            swept=self.swept,
             effects={one: count for one, count in counts.items() if count != 1},
             pause=min((at - killed for at in self.ends if at > killed + 0.2), default=float("inf")),
         )
@@ -193,7 +199,14 @@ class Load:
             left = [one for one in left if "finish" not in self._recorded(one)]
             if len(left) < before:
                 moved = time.monotonic()
+            elif time.monotonic() > moved + 8:
+                self._sweep()
         return left
+
+    def _sweep(self) -> None:
+        """What workers do by themselves, every few minutes."""
+        found = sweep(self.durable, settled=ms(3000))
+        self.swept.update(found.woken, found.asleep)
 
     def close(self) -> None:
         """Close the clients."""
