@@ -10,14 +10,14 @@ from typing import Any, TypeGuard, TypeVar
 
 import redis.exceptions
 from redis.asyncio import Redis
-from redis.exceptions import AuthenticationError, MasterDownError, ReadOnlyError, ResponseError
+from redis.exceptions import AuthenticationError, MasterDownError, NoScriptError, ReadOnlyError, ResponseError
 from redis.exceptions import ConnectionError as RedisConnectionError
 from redis.exceptions import TimeoutError as RedisTimeoutError
 
 from durably_redis_async._cluster import UNSETTLED, RedisCluster, is_torn, prepared
 from durably_redis_async.settings import asks_sentinels
 
-__all__ = ["AnyRedis", "is_cluster", "is_passing", "patiently"]
+__all__ = ["AnyRedis", "NoScriptError", "is_cluster", "is_passing", "patiently"]
 
 T = TypeVar("T")
 

@@ -1,16 +1,14 @@
-"""The redis-py classes of this flavour, and a script that survives what servers do to scripts. Written by hand."""
+"""The redis-py classes of this flavour, and how calls are sent with them. Written by hand."""
 
 from __future__ import annotations
 
-import hashlib
-from collections.abc import Callable, Sequence
-from dataclasses import dataclass, replace
-from typing import Any, TypeVar
+from collections.abc import Sequence
+from dataclasses import replace
+from typing import Any
 from weakref import finalize, ref
 
 from durably.durability import Ack
 from durably.keys import tag_of
-from durably.lua import in_one, in_step
 from durably.signals import NotDurable
 from redis import Redis
 from redis.client import NEVER_DECODE
@@ -31,6 +29,7 @@ from durably_redis_sync._cluster import (
 from durably_redis_sync._gathering import Gathering
 from durably_redis_sync._patience import AnyRedis, is_cluster, is_passing, patiently
 from durably_redis_sync._transport import Transport, exchange, is_lean, use_transport
+from durably_redis_sync.calls import Call, Script, in_one_script, in_one_step, register
 from durably_redis_sync.settings import options_of, same_database, socket_timeout
 
 __all__ = [
@@ -57,70 +56,6 @@ __all__ = [
     "socket_timeout",
     "use_transport",
 ]
-
-T = TypeVar("T")
-
-
-class Script:
-    """One Lua script on one client: sent by its digest, and whole where the server does not know it (any more)."""
-
-    def __init__(self, client: AnyRedis, source: str) -> None:
-        self.client = client
-        self.source = source
-        self.sha = hashlib.sha1(source.encode(), usedforsecurity=False).hexdigest()
-
-    def __call__(self, keys: Sequence[str] = (), args: Sequence[str | int | float | bytes] = ()) -> Any:
-        """Run it. Raises what the server or the connection raises."""
-
-        def by_digest() -> Any:
-            client: Any = self.client
-            try:
-                return client.evalsha(self.sha, len(keys), *keys, *args)
-            except NoScriptError:
-                return client.eval(self.source, len(keys), *keys, *args)
-
-        return patiently(self.client, by_digest)
-
-    def call(
-        self,
-        keys: Sequence[str],
-        args: Sequence[str | int | float | bytes],
-        answer: Callable[[Any], Any],
-        *,
-        raw: bool = False,
-        ack: Ack | None = None,
-    ) -> Call:
-        """A call of it, to be sent with others."""
-        command = ("EVALSHA", self.sha, len(keys), *keys, *args)
-        return Call(self.client, command, answer, self.source, raw, None, ack)
-
-
-@dataclass(slots=True, eq=False)
-class Call:
-    """One command, with what makes its answer of the reply, and the script's source if it runs one.
-
-    `raw`: the reply is read as bytes, whatever the client decodes. `at`: the key whose node is meant, where the
-    command names none. `ack`: what must have acknowledged its write before it is answered.
-    """
-
-    client: AnyRedis
-    command: tuple[str | int | float | bytes, ...]
-    answer: Callable[[Any], Any]
-    source: str | None = None
-    raw: bool = False
-    at: str | None = None
-    ack: Ack | None = None
-
-    def then(self, made: Callable[[Any], Any]) -> Call:
-        """The same call, whose answer is made into another."""
-        return replace(self, answer=lambda reply: made(self.answer(reply)))
-
-    @property
-    def key(self) -> str:
-        """The key that decides which node of a cluster is spoken to."""
-        if self.at is not None:
-            return self.at
-        return str(self.command[1] if self.source is None else self.command[3])
 
 
 def send(call: Call) -> Any:
@@ -264,41 +199,6 @@ def _one_by_one(group: list[Call]) -> list[Any]:
     return [_caught(call, _whole(call)) for call in group]
 
 
-def in_one_script(first: Call, second: Call) -> Call:
-    """Two calls of scripts as one script: both, or where the first is refused, neither. Its answer is a pair."""
-    if first.source is None or second.source is None:
-        raise ValueError("only calls of scripts can be made one")
-    (keys, args), (other_keys, other_args) = _request(first), _request(second)
-    script = register(first.client, in_one(first.source, second.source))
-    both = [len(keys), len(args), *args, *other_args]
-
-    def answer(reply: Any) -> tuple[Any, Any]:
-        return first.answer(reply[0]), second.answer(reply[1])
-
-    return script.call([*keys, *other_keys], both, answer, raw=first.raw, ack=first.ack)
-
-
-def in_one_step(
-    look: Call, ring: Call, send: Call, write: Call, mark: str, answer: Callable[[Any, Any], Any]
-) -> Call:
-    """Four calls of scripts as one script, as `in_step` says. `answer` makes its answer of the two parts of the reply."""
-    calls = (look, ring, send, write)
-    sources = [call.source for call in calls]
-    if None in sources:
-        raise ValueError("only calls of scripts can be made one")
-    requests = [_request(call) for call in calls]
-    script = register(look.client, in_step(*(str(source) for source in sources)))
-    keys = [key for request in requests for key in request[0]]
-    counts = [len(part) for request in requests for part in request]
-    args = [*counts, mark, *(one for request in requests for one in request[1])]
-    return script.call(keys, args, lambda reply: answer(reply[0], reply[1]), raw=write.raw, ack=write.ack)
-
-
-def _request(call: Call) -> tuple[list[str], list[str | int | float | bytes]]:
-    count = int(call.command[2])
-    return [str(one) for one in call.command[3 : 3 + count]], list(call.command[3 + count :])
-
-
 def _whole(call: Call) -> tuple[str | int | float | bytes, ...]:
     return call.command if call.source is None else ("EVAL", call.source, *call.command[2:])
 
@@ -384,11 +284,6 @@ def everywhere(client: AnyRedis, *words: str) -> dict[str, Any]:
         said = patiently(client, ask)
         replies[node.name] = said[node.name] if isinstance(said, dict) and node.name in said else said
     return replies
-
-
-def register(client: AnyRedis, source: str) -> Script:
-    """`source` as a script of `client`. Sends nothing."""
-    return Script(client, source)
 
 
 def check_client(client: AnyRedis, *, text: bool = True) -> AnyRedis:
